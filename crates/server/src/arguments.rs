@@ -8,14 +8,16 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "pelton", version)]
 pub struct Arguments {
-    /// What to do.
+    /// What to do; the interactive shell where nothing is said in a terminal.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Type SQL statements and see their results; also what `pelton` alone does in a terminal
+    Sql(ShellArguments),
     /// Execute the statements of a script in order; a SELECT prints its rows
     Run(RunArguments),
     /// Show each query's logical plan, pipelines and kernels, and what Flink would not understand
@@ -52,10 +54,28 @@ pub struct RunArguments {
     pub status: Option<u64>,
 }
 
+/// `pelton sql`
+#[derive(Debug, Default, Args)]
+pub struct ShellArguments {
+    /// Execute the statements of a file first
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Execute these statements and exit
+    #[arg(short = 'e', long = "execute", value_name = "SQL", allow_hyphen_values = true)]
+    pub statements: Option<String>,
+    /// How rows are printed
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
+    /// Threads that do the work; all that the process may use where not given
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub workers: Option<u64>,
+}
+
 /// How rows are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// In columns, for people
+    #[default]
     Table,
     /// An object a line
     Json,

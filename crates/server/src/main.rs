@@ -1,6 +1,8 @@
-//! The command line: scripts to run or explain, a demo to watch.
+//! The command line: an SQL shell, scripts to run or explain, a demo to watch.
 
 mod arguments;
+
+mod shell;
 
 mod lateness;
 
@@ -18,9 +20,10 @@ mod demo;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, ShellArguments};
+use output::say;
 
 /// Workers allocate blocks and batches on one thread and free them on another: this allocator takes that well.
 #[global_allocator]
@@ -32,11 +35,19 @@ const EXIT_INTERRUPTED: u8 = 130;
 /// Ended because nobody reads the output any more, as shells count it.
 const EXIT_READER_GONE: u8 = 141;
 
+/// The command line is incomplete, as clap counts it.
+const EXIT_USAGE: u8 = 2;
+
 /// What went wrong, for people.
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let Some(command) = Arguments::parse().command.or_else(shell_in_terminal) else {
+        say!("{}", Arguments::command().render_help().to_string().trim_end());
+        return ExitCode::from(EXIT_USAGE);
+    };
+    let result = match command {
+        Command::Sql(arguments) => shell::shell(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Explain(arguments) => run::explain(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
@@ -46,8 +57,13 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) if output::reader_has_gone() => ExitCode::from(EXIT_READER_GONE),
         Err(error) => {
-            output::say!("error: {error}");
+            say!("error: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command where none is given: the shell, if somebody can type and read there.
+fn shell_in_terminal() -> Option<Command> {
+    shell::has_terminal().then(|| Command::Sql(ShellArguments::default()))
 }

@@ -27,11 +27,19 @@ pub struct Printer {
     widths: Vec<usize>,
     /// Values of a table keep their line ends.
     keeps_lines: bool,
+    /// Characters of a table's lines, at most.
+    line_max: Option<usize>,
+    /// Characters of its values, at most.
+    value_max: Option<usize>,
+    /// Whether a value was cut to fit.
+    has_cut: bool,
 }
 
 impl Printer {
     pub fn new(format: Format, schema: SchemaRef) -> Printer {
-        Printer { format, schema, begun: false, rows: 0, widths: Vec::new(), keeps_lines: false }
+        let widths = Vec::new();
+        let (keeps_lines, line_max, value_max, has_cut) = (false, None, None, false);
+        Printer { format, schema, begun: false, rows: 0, widths, keeps_lines, line_max, value_max, has_cut }
     }
 
     /// The same for what a statement says, such as `SHOW CREATE TABLE`, which may have several lines, to be copied.
@@ -39,12 +47,27 @@ impl Printer {
         Printer { keeps_lines: true, ..Printer::new(format, schema) }
     }
 
+    /// The same with the values of a table cut to lines of so many characters.
+    pub fn fitting(self, line_max: Option<usize>) -> Printer {
+        Printer { line_max, ..self }
+    }
+
+    /// Rows that were printed.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether a value was cut to fit.
+    pub fn has_cut(&self) -> bool {
+        self.has_cut
+    }
+
     /// Prints rows.
     pub fn print(&mut self, rows: &RecordBatch, out: &mut impl Write) -> Result<(), Failure> {
         check_times(rows, self.rows)?;
         let first = !std::mem::replace(&mut self.begun, true);
         match self.format {
-            Format::Table => print_table(rows, self.keeps_lines, &mut self.widths, out)?,
+            Format::Table => self.print_table(rows, out)?,
             Format::Json => {
                 let builder = arrow_json::WriterBuilder::new().with_explicit_nulls(true);
                 let builder = builder.with_encoder_factory(Arc::new(FloatEncoders));
@@ -66,6 +89,54 @@ impl Printer {
         }
         let none = RecordBatch::new_empty(self.schema.clone());
         self.print(&none, out)
+    }
+
+    fn print_table(&mut self, rows: &RecordBatch, out: &mut impl Write) -> Result<(), Failure> {
+        let cells = cells(rows, self.keeps_lines)?;
+        let schema = rows.schema();
+        let names: Vec<String> = schema.fields().iter().map(|field| printable(field.name().clone(), false)).collect();
+        let is_number: Vec<bool> = schema.fields().iter().map(|field| is_number(field.data_type())).collect();
+        let length = |text: &String| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        let is_first = self.widths.is_empty();
+        self.widths.resize(names.len(), 0);
+        let value_max = self.value_max.unwrap_or(GROWN_WIDTH_MAX);
+        for (column, width) in self.widths.iter_mut().enumerate() {
+            let longest = cells.iter().map(|row| length(&row[column])).max().unwrap_or(0);
+            if is_first {
+                *width = longest.max(length(&names[column]));
+            } else if longest > *width && longest <= GROWN_WIDTH_MAX {
+                // With some room, so that numbers which grow do not widen it again and again.
+                *width = longest.next_multiple_of(GROWING_STEP).min(value_max.max(*width));
+            }
+        }
+        if is_first {
+            if let Some(line_max) = self.line_max {
+                self.value_max = fit(&mut self.widths, line_max);
+            }
+            self.print_line(&names, &is_number, out)?;
+            let rules: Vec<String> = self.widths.iter().map(|&width| "─".repeat(width)).collect();
+            self.print_line(&rules, &is_number, out)?;
+        }
+        for row in &cells {
+            self.print_line(row, &is_number, out)?;
+        }
+        Ok(())
+    }
+
+    fn print_line(&mut self, cells: &[String], is_number: &[bool], out: &mut impl Write) -> io::Result<()> {
+        let mut line = String::new();
+        for ((cell, &width), &right) in cells.iter().zip(&self.widths).zip(is_number) {
+            let cut = self.value_max.and_then(|value_max| cut_to(cell, value_max));
+            self.has_cut |= cut.is_some();
+            let cell = cut.as_ref().unwrap_or(cell);
+            let padded = if right { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
+            line.push_str(&padded);
+            line.push_str("  ");
+        }
+        let line = line.trim_end();
+        let cut = self.line_max.and_then(|line_max| cut_to(line, line_max));
+        self.has_cut |= cut.is_some();
+        writeln!(out, "{}", cut.as_deref().unwrap_or(line))
     }
 }
 
@@ -200,39 +271,6 @@ impl<Number: Fn(usize) -> (f64, String)> Encoder for FloatEncoder<Number> {
     }
 }
 
-fn print_table(
-    rows: &RecordBatch,
-    keeps_lines: bool,
-    widths: &mut Vec<usize>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let cells = cells(rows, keeps_lines)?;
-    let schema = rows.schema();
-    let names: Vec<String> = schema.fields().iter().map(|field| printable(field.name().clone(), false)).collect();
-    let is_number: Vec<bool> = schema.fields().iter().map(|field| is_number(field.data_type())).collect();
-    let length = |text: &String| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-    let is_first = widths.is_empty();
-    widths.resize(names.len(), 0);
-    for (column, width) in widths.iter_mut().enumerate() {
-        let longest = cells.iter().map(|row| length(&row[column])).max().unwrap_or(0);
-        if is_first {
-            *width = longest.max(length(&names[column]));
-        } else if longest > *width && longest <= GROWN_WIDTH_MAX {
-            // With some room, so that numbers which grow do not widen it again and again.
-            *width = longest.next_multiple_of(GROWING_STEP);
-        }
-    }
-    if is_first {
-        print_line(&names, widths, &is_number, out)?;
-        let rules: Vec<String> = widths.iter().map(|&width| "─".repeat(width)).collect();
-        print_line(&rules, widths, &is_number, out)?;
-    }
-    for row in &cells {
-        print_line(row, widths, &is_number, out)?;
-    }
-    Ok(())
-}
-
 /// A column whose later values are longer becomes wider, up to so many characters; a value that is longer still moves only what is behind it in its row.
 const GROWN_WIDTH_MAX: usize = 60;
 
@@ -272,14 +310,28 @@ fn printable(text: String, keeps_lines: bool) -> String {
     printable
 }
 
-fn print_line(cells: &[String], widths: &[usize], is_number: &[bool], out: &mut impl Write) -> io::Result<()> {
-    let mut line = String::new();
-    for ((cell, &width), &right) in cells.iter().zip(widths).zip(is_number) {
-        let padded = if right { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
-        line.push_str(&padded);
-        line.push_str("  ");
+/// Columns that are narrowed keep so many characters.
+const NARROWED_WIDTH_MIN: usize = 8;
+
+/// Narrows the widest columns until a line has at most so many characters, or none can be narrowed further. Returns what
+/// the widest then have, where any was narrowed.
+fn fit(widths: &mut [usize], line_max: usize) -> Option<usize> {
+    let between = 2 * widths.len().saturating_sub(1);
+    let fits = |cap: usize| widths.iter().map(|&width| width.min(cap)).sum::<usize>() + between <= line_max;
+    let widest = widths.iter().copied().max().unwrap_or(0);
+    if fits(widest) {
+        return None;
     }
-    writeln!(out, "{}", line.trim_end())
+    let cap = (NARROWED_WIDTH_MIN..widest).rev().find(|&cap| fits(cap)).unwrap_or(NARROWED_WIDTH_MIN);
+    widths.iter_mut().for_each(|width| *width = (*width).min(cap));
+    Some(cap)
+}
+
+/// The text with an ellipsis in the place of what is beyond so many characters; `None` where it fits.
+fn cut_to(text: &str, length_max: usize) -> Option<String> {
+    let (end, _) = text.char_indices().nth(length_max.saturating_sub(1))?;
+    text[end..].chars().nth(1)?;
+    Some(format!("{}…", &text[..end]))
 }
 
 /// A count with thousands apart: 12 345 678.
@@ -426,6 +478,25 @@ mod tests {
             Printer::new(format, schema.clone()).finish(&mut out).unwrap();
             assert_eq!(String::from_utf8(out).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn a_table_is_cut_to_the_terminal() {
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["a text that is too long", "short"]));
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let rows = RecordBatch::try_from_iter([("t", texts), ("n", numbers)]).unwrap();
+        let printed = |line_max| {
+            let mut out = Vec::new();
+            let mut printer = Printer::new(Format::Table, rows.schema()).fitting(Some(line_max));
+            printer.print(&rows, &mut out).unwrap();
+            (String::from_utf8(out).unwrap(), printer.has_cut())
+        };
+        let whole = "t                        n\n───────────────────────  ─\na text that is too long  1\nshort                    2\n";
+        assert_eq!(printed(26), (whole.to_owned(), false));
+        let cut = "t             n\n────────────  ─\na text that…  1\nshort         2\n";
+        assert_eq!(printed(15), (cut.to_owned(), true));
+        let narrow = "t…\n─…\na…\ns…\n";
+        assert_eq!(printed(2), (narrow.to_owned(), true));
     }
 
     #[test]

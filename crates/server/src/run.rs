@@ -1,8 +1,8 @@
-//! `pelton run` and `pelton explain`.
+//! `pelton run` and `pelton explain`; the shell executes statements in the same way.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pelton::query::QueryControl;
 use pelton::{Outcome, Query, Session, Summary};
@@ -13,35 +13,58 @@ use crate::lateness::{self, EarlyWarning, LOOK_INTERVAL, reasons_of_many};
 use crate::output::{output, say};
 use crate::print::{Printer, count, short};
 use crate::script::Script;
-use crate::stop;
+use crate::stop::{self, Interrupt};
 
 /// How often a long insert says how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Executes a script's statements in order.
+/// How statements are executed and what is printed of them.
+pub struct Execution {
+    pub format: Format,
+    /// Seconds between reports of how the query is.
+    pub status: Option<u64>,
+    /// A person looks on: rows are fitted to the terminal, and each query's number of rows and time are printed.
+    pub is_interactive: bool,
+}
+
+/// `pelton run`
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let session = new_session(arguments.workers)?;
+    stop::listen(&session, Interrupt::EndsProgram)?;
+    let script = Script::read(&arguments.script)?;
+    let RunArguments { format, status, .. } = *arguments;
+    execute(&session, &script, &Execution { format, status, is_interactive: false })
+}
+
+/// A session with as many workers as the command line says.
+pub fn new_session(workers: Option<u64>) -> Result<Session, Failure> {
     let session = Session::new();
-    stop::listen(&session)?;
-    if let Some(workers) = arguments.workers {
+    if let Some(workers) = workers {
         session.set("pelton.workers", &workers.to_string())?;
     }
-    let script = Script::read(&arguments.script)?;
-    for statement in script.statements(&session)? {
+    Ok(session)
+}
+
+/// Executes a script's statements in order.
+pub fn execute(session: &Session, script: &Script, execution: &Execution) -> Result<(), Failure> {
+    for statement in script.statements(session)? {
+        let begun = Instant::now();
         match session.execute(&statement).map_err(|error| script.failure(&error, &statement))? {
             Outcome::Done => {}
             Outcome::Rows(rows) => {
-                let mut printer = Printer::of_statement(arguments.format, rows.schema());
+                let mut printer = Printer::of_statement(execution.format, rows.schema());
                 printer.print(&rows, &mut output())?;
             }
             Outcome::Running(query) => {
                 let control = query.control();
                 stop::attend(Some(control.clone()));
-                let finished = match arguments.status {
+                let finished = match execution.status {
                     Some(seconds) => {
-                        let report = || status(&session);
-                        reporting(Duration::from_secs(seconds), report, || finish(query, arguments.format, false))
+                        let report = || status(session);
+                        let finish = || finish(query, execution, begun, false);
+                        reporting(Duration::from_secs(seconds), report, finish)
                     }
-                    None => finish(query, arguments.format, io::stderr().is_terminal()),
+                    None => finish(query, execution, begun, io::stderr().is_terminal()),
                 };
                 stop::attend(None);
                 finished.map_err(|failure| script.located(failure, &statement))?;
@@ -57,7 +80,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
 /// Explains each query of a script; definitions are executed, so that later queries know them.
 pub fn explain(arguments: &ScriptArguments) -> Result<(), Failure> {
     let session = Session::new();
-    stop::listen(&session)?;
+    stop::listen(&session, Interrupt::EndsProgram)?;
     let script = Script::read(arguments)?;
     for statement in script.statements(&session)? {
         if let Some(text) = session.explain(&statement).map_err(|error| script.failure(&error, &statement))? {
@@ -71,7 +94,7 @@ pub fn explain(arguments: &ScriptArguments) -> Result<(), Failure> {
 }
 
 /// Prints a query's rows as they come, or waits for an insert's end; then says what was left out.
-fn finish(query: Query, format: Format, shows_progress: bool) -> Result<(), Failure> {
+fn finish(query: Query, execution: &Execution, begun: Instant, shows_progress: bool) -> Result<(), Failure> {
     let is_insert = query.schema().fields().is_empty();
     let (control, mut warning) = (query.control(), EarlyWarning::default());
     let watch = move || {
@@ -80,9 +103,10 @@ fn finish(query: Query, format: Format, shows_progress: bool) -> Result<(), Fail
             say!("{}{text}", if shows_progress { "\r\x1b[K" } else { "" });
         }
     };
-    let summary = reporting(LOOK_INTERVAL, watch, || to_its_end(query, format, shows_progress))?;
+    let summary = reporting(LOOK_INTERVAL, watch, || to_its_end(query, execution, begun, shows_progress))?;
     report_left_out(&summary);
-    if stop::was_asked() {
+    // In the shell the line about the rows is enough.
+    if stop::was_asked() && (is_insert || !execution.is_interactive) {
         report_read(&summary);
         // Of an insert that has been told.
         if !is_insert {
@@ -92,7 +116,12 @@ fn finish(query: Query, format: Format, shows_progress: bool) -> Result<(), Fail
     Ok(())
 }
 
-fn to_its_end(mut query: Query, format: Format, shows_progress: bool) -> Result<Summary, Failure> {
+fn to_its_end(
+    mut query: Query,
+    execution: &Execution,
+    begun: Instant,
+    shows_progress: bool,
+) -> Result<Summary, Failure> {
     let is_insert = query.schema().fields().is_empty();
     Ok(if is_insert {
         let control = query.control();
@@ -100,13 +129,20 @@ fn to_its_end(mut query: Query, format: Format, shows_progress: bool) -> Result<
         report_insert(&summary);
         summary
     } else {
-        let mut printer = Printer::new(format, query.schema().clone());
+        let mut printer = Printer::new(execution.format, query.schema().clone());
+        if execution.is_interactive {
+            printer = printer.fitting(terminal_columns());
+        }
         let mut out = BufWriter::new(output());
         while let Some(rows) = query.next_batch()? {
             printer.print(&rows, &mut out)?;
         }
         printer.finish(&mut out)?;
-        query.wait()?
+        let summary = query.wait()?;
+        if execution.is_interactive {
+            report_rows(&printer, begun.elapsed());
+        }
+        summary
     })
 }
 
@@ -150,6 +186,20 @@ fn status(session: &Session) {
             let _ = printer.print(&rows, &mut io::stderr());
         }
     }
+}
+
+/// Characters that fit in a line of the terminal.
+fn terminal_columns() -> Option<usize> {
+    crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
+}
+
+fn report_rows(printer: &Printer, elapsed: Duration) {
+    let rows = match printer.rows() {
+        1 => "1 row".to_owned(),
+        rows => format!("{} rows", count(rows as u64)),
+    };
+    let cut = if printer.has_cut() { "; values are cut to fit, \\format json prints all of them" } else { "" };
+    say!("{rows} in {:.3} s{cut}", elapsed.as_secs_f64());
 }
 
 fn report_insert(summary: &Summary) {

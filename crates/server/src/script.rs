@@ -17,6 +17,9 @@ pub struct Script {
     text: String,
 }
 
+/// What standard input is called in messages.
+const INPUT: &str = "<stdin>";
+
 /// What went wrong in a script, with the line that it is about.
 #[derive(Debug)]
 struct Located {
@@ -36,21 +39,44 @@ impl Script {
     /// The script that the command line names.
     pub fn read(arguments: &ScriptArguments) -> Result<Script, Failure> {
         if let Some(statements) = &arguments.statements {
-            return Ok(Script { name: "-e".to_string(), text: statements.clone() });
+            return Ok(Script::of_arguments(statements.clone()));
         }
         // A dash stands for standard input, as it does elsewhere.
-        let (name, bytes) = match arguments.script.as_ref().filter(|path| path.as_os_str() != "-") {
-            Some(path) => (path.display().to_string(), std::fs::read(path).map_err(|error| unreadable(path, &error))?),
+        match arguments.script.as_ref().filter(|path| path.as_os_str() != "-") {
+            Some(path) => Script::of_file(path),
             None => {
                 if io::stdin().is_terminal() {
                     say!("type SQL statements and end them with Ctrl-D, or name a script: pelton run script.sql");
                 }
-                let mut bytes = Vec::new();
-                let read = io::stdin().read_to_end(&mut bytes);
-                read.map_err(|error| format!("standard input cannot be read: {error}"))?;
-                ("<stdin>".to_string(), bytes)
+                Script::of_input()
             }
-        };
+        }
+    }
+
+    /// Statements of the command line.
+    pub fn of_arguments(text: String) -> Script {
+        Script { name: "-e".to_string(), text }
+    }
+
+    /// Statements that were typed.
+    pub fn typed(text: String) -> Script {
+        Script { name: INPUT.to_string(), text }
+    }
+
+    /// The statements of a file.
+    pub fn of_file(path: &Path) -> Result<Script, Failure> {
+        Script::decode(path.display().to_string(), std::fs::read(path).map_err(|error| unreadable(path, &error))?)
+    }
+
+    /// The statements of standard input.
+    pub fn of_input() -> Result<Script, Failure> {
+        let mut bytes = Vec::new();
+        let read = io::stdin().read_to_end(&mut bytes);
+        read.map_err(|error| format!("standard input cannot be read: {error}"))?;
+        Script::decode(INPUT.to_string(), bytes)
+    }
+
+    fn decode(name: String, bytes: Vec<u8>) -> Result<Script, Failure> {
         match String::from_utf8(bytes) {
             // Some editors begin a text with the mark of its encoding.
             Ok(text) => Ok(Script { name, text: text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text) }),

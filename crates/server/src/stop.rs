@@ -1,8 +1,9 @@
 //! Ctrl-C: the first drains the queries that run, the second ends them at once, and the process where
 //! that does not, as where nobody reads its output. Where none runs there is nothing to wait for.
+//! In the shell Ctrl-C ends the statement instead of the program.
 
 use std::process;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use pelton::Session;
 use pelton::progress::Progress;
 use pelton::query::QueryControl;
 
-use crate::{EXIT_INTERRUPTED, output};
+use crate::{EXIT_INTERRUPTED, output, shell};
 
 /// What ends at once ends in less; what then still goes on waits for something that may never come.
 const ENDING_MAX: Duration = Duration::from_millis(300);
@@ -26,33 +27,90 @@ const STARTING_STEP: Duration = Duration::from_millis(5);
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 static RUNNING: Mutex<Option<QueryControl>> = Mutex::new(None);
 
+/// Whether the shell executes a statement.
+static EXECUTES: AtomicBool = AtomicBool::new(false);
+
+/// What Ctrl-C ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interrupt {
+    EndsProgram,
+    EndsStatement,
+}
+
 /// Listens for Ctrl-C from now on.
-pub fn listen(session: &Session) -> Result<(), ctrlc::Error> {
+pub fn listen(session: &Session, interrupt: Interrupt) -> Result<(), ctrlc::Error> {
     let session = session.clone();
-    ctrlc::set_handler(move || {
-        let before = ASKED.fetch_add(1, Ordering::SeqCst);
-        // Of an attended query all is printed that is left, also where it has ended. Others run where a statement waits for them.
-        let attended = running().clone();
-        let queries = attended.map(|query| vec![query]).or_else(|| started(&session)).unwrap_or_default();
-        if queries.is_empty() {
-            process::exit(EXIT_INTERRUPTED.into());
-        }
-        queries.iter().for_each(|query| if before == 0 { query.drain() } else { query.abort() });
-        if before == 0 {
-            // This thread waits for the next Ctrl-C.
-            thread::spawn(move || say_what_is_waited_for(&queries));
-        }
-        if before > 0 {
-            thread::sleep(ENDING_MAX);
-            process::exit(EXIT_INTERRUPTED.into());
-        }
+    ctrlc::set_handler(move || match interrupt {
+        Interrupt::EndsProgram => end_program(&session),
+        Interrupt::EndsStatement => end_statement(&session),
     })
+}
+
+fn end_program(session: &Session) {
+    let before = ASKED.fetch_add(1, Ordering::SeqCst);
+    let queries = queries(session);
+    if queries.is_empty() {
+        process::exit(EXIT_INTERRUPTED.into());
+    }
+    end(queries, before);
+    if before > 0 {
+        thread::sleep(ENDING_MAX);
+        process::exit(EXIT_INTERRUPTED.into());
+    }
+}
+
+/// The first Ctrl-C drains the statement's queries, the second ends them at once, and the third ends the program.
+/// At the prompt Ctrl-C is a key: there a signal is one to end the program.
+fn end_statement(session: &Session) {
+    let before = ASKED.fetch_add(1, Ordering::SeqCst);
+    let executes = EXECUTES.load(Ordering::SeqCst);
+    if before > 1 || (!executes && shell::is_at_prompt()) {
+        shell::restore_terminal();
+        process::exit(EXIT_INTERRUPTED.into());
+    }
+    // The statement may have ended just before.
+    if !executes {
+        return;
+    }
+    // The terminal has shown ^C: what is printed from now on begins on a line of its own.
+    output::say!("");
+    end(queries(session), before);
+}
+
+fn end(queries: Vec<QueryControl>, asked_before: usize) {
+    queries.iter().for_each(|query| if asked_before == 0 { query.drain() } else { query.abort() });
+    if asked_before == 0 && !queries.is_empty() {
+        // This thread waits for the next Ctrl-C.
+        thread::spawn(move || say_what_is_waited_for(&queries));
+    }
+}
+
+/// What Ctrl-C stops. Of an attended query all is printed that is left, also where it has ended. Others run where a
+/// statement waits for them.
+fn queries(session: &Session) -> Vec<QueryControl> {
+    let attended = running().clone();
+    attended.map(|query| vec![query]).or_else(|| started(session)).unwrap_or_default()
+}
+
+/// Executes statements of the shell, which Ctrl-C ends.
+pub fn during_statements<T>(execute: impl FnOnce() -> T) -> T {
+    forget();
+    EXECUTES.store(true, Ordering::SeqCst);
+    let result = execute();
+    EXECUTES.store(false, Ordering::SeqCst);
+    forget();
+    result
+}
+
+/// Goes on as if Ctrl-C had not been pressed.
+pub fn forget() {
+    ASKED.store(0, Ordering::SeqCst);
 }
 
 /// Says what queries wait for that have not ended a while after they were asked to.
 fn say_what_is_waited_for(queries: &[QueryControl]) {
     thread::sleep(DRAINING_MAX);
-    if ASKED.load(Ordering::SeqCst) > 1 {
+    if ASKED.load(Ordering::SeqCst) != 1 {
         return;
     }
     let progress = queries.iter().filter(|query| !query.has_ended()).map(QueryControl::progress);

@@ -1,0 +1,291 @@
+//! What Tab offers: names, keywords, settings and files, by what the cursor stands in.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use pelton::arrow::util::display::array_value_to_string;
+use pelton::{Outcome, Session};
+
+use super::keywords::{AFTER_FROM, COMMANDS, KEYWORDS, SHOWN, STATEMENTS};
+use super::scan::{Kind, Token, is_in_word, scan};
+
+/// What can stand at the cursor, and where the text begins that it takes the place of.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Completion {
+    pub start: usize,
+    pub texts: Vec<String>,
+}
+
+/// What can stand at a byte of a text.
+pub fn complete(session: &Session, text: &str, cursor: usize) -> Completion {
+    let before = &text[..cursor];
+    let tokens = scan(before);
+    let begin = tokens.iter().rposition(|token| token.is(";")).map_or(0, |semicolon| semicolon + 1);
+    let mut statement: Vec<Token> =
+        tokens[begin..].iter().filter(|token| token.kind != Kind::Comment || !token.is_closed).cloned().collect();
+    let is_touching = |token: &Token| token.range.end == cursor && (token.kind == Kind::Word || !token.is_closed);
+    let last = if statement.last().is_some_and(is_touching) { statement.pop() } else { None };
+    match last {
+        None => named(session, text, &statement, "", cursor),
+        Some(word) if word.kind == Kind::Word => named(session, text, &statement, word.text, word.range.start),
+        Some(name) if name.kind == Kind::Name => {
+            let prefix = &name.text[1..];
+            let (columns, tables) = (columns_at(session, text, &statement, cursor), tables(session));
+            let names = columns.into_iter().chain(tables).map(|name| format!("`{}`", name.replace('`', "``")));
+            starting_with(names, &format!("`{prefix}"), name.range.start)
+        }
+        Some(string) if string.kind == Kind::Text => in_string(session, text, &statement, &string, cursor),
+        Some(_) => Completion::default(),
+    }
+}
+
+/// Names and keywords that begin with a prefix.
+fn named(session: &Session, text: &str, before: &[Token], prefix: &str, start: usize) -> Completion {
+    let Some(previous) = before.last() else {
+        return words(STATEMENTS.into_iter().chain(COMMANDS), prefix, start);
+    };
+    if previous.is(".") {
+        return names(columns_at(session, text, before, start), prefix, start);
+    }
+    if before.len() == 1 && (previous.is("SET") || previous.is("RESET")) {
+        let quoted = settings(session).into_iter().map(|key| format!("'{key}'"));
+        return starting_with(quoted, &format!("'{prefix}"), start);
+    }
+    if before.len() == 1 && previous.is("SHOW") {
+        return words(SHOWN.into_iter(), prefix, start);
+    }
+    let tables = tables(session);
+    const NAMES_A_TABLE: [&str; 7] = ["FROM", "JOIN", "INTO", "TABLE", "VIEW", "DESCRIBE", "DESC"];
+    if NAMES_A_TABLE.iter().any(|word| previous.is(word)) {
+        let mut found = names(tables, prefix, start);
+        if previous.is("FROM") || previous.is("JOIN") {
+            found.texts.extend(words(AFTER_FROM.into_iter(), prefix, start).texts);
+        }
+        return found;
+    }
+    let columns = columns_at(session, text, before, start);
+    let mut found = names(columns.into_iter().chain(tables), prefix, start);
+    // All keywords and functions at once would help nobody.
+    if !prefix.is_empty() {
+        let functions = listed(session, "SHOW FUNCTIONS");
+        let functions = functions.iter().map(|function| format!("{function}("));
+        let all: BTreeSet<String> = functions.chain(KEYWORDS.map(str::to_owned)).collect();
+        found.texts.extend(words(all.iter().map(String::as_str), prefix, start).texts);
+    }
+    found
+}
+
+/// What a string can hold: the key of a setting, or the path of a file.
+fn in_string(session: &Session, text: &str, before: &[Token], string: &Token, cursor: usize) -> Completion {
+    let (quote, content, start) = (&string.text[..1], &string.text[1..], string.range.start + 1);
+    let end = if text[cursor..].starts_with(quote) { "" } else { quote };
+    if let [only] = before
+        && (only.is("SET") || only.is("RESET"))
+    {
+        let keys = settings(session).into_iter().filter(|key| key.starts_with(content));
+        return Completion { start, texts: keys.map(|key| format!("{key}{end}")).collect() };
+    }
+    if names_an_option(before) {
+        return Completion::default();
+    }
+    paths(content, start, end)
+}
+
+/// Whether the next string is the name of an option: behind `WITH (`, or a comma there.
+fn names_an_option(before: &[Token]) -> bool {
+    let mut depth = 0;
+    let opening = before.iter().rposition(|token| {
+        depth += i32::from(token.is("(")) - i32::from(token.is(")"));
+        depth > 0
+    });
+    let is_with = opening.and_then(|at| before.get(at.checked_sub(1)?)).is_some_and(|token| token.is("WITH"));
+    is_with && before.last().is_some_and(|token| token.is("(") || token.is(","))
+}
+
+/// Files and folders whose path begins with a prefix.
+fn paths(prefix: &str, start: usize, end: &str) -> Completion {
+    let (folder, name) =
+        prefix.rsplit_once('/').map_or(("", prefix), |(_, name)| prefix.split_at(prefix.len() - name.len()));
+    let listed = std::fs::read_dir(if folder.is_empty() { Path::new(".") } else { Path::new(folder) });
+    let entries = listed.into_iter().flatten().flatten().filter_map(|entry| {
+        let found = entry.file_name().into_string().ok()?;
+        // A quote would end the string.
+        let is_offered = found.starts_with(name) && (name.starts_with('.') || !found.starts_with('.'));
+        let tail = if entry.path().is_dir() { "/" } else { end };
+        (is_offered && !found.contains('\'')).then(|| format!("{folder}{found}{tail}"))
+    });
+    let mut texts: Vec<String> = entries.collect();
+    texts.sort();
+    Completion { start, texts }
+}
+
+/// Columns that a name at a byte can mean: of the table or alias before a point, or else of the tables that the statement
+/// names, or of all where it names none yet.
+fn columns_at(session: &Session, text: &str, before: &[Token], at: usize) -> Vec<String> {
+    let known = tables(session);
+    let statement = statement_around(text, at);
+    let named = tables_of(&statement, &known);
+    let mut wanted: Vec<String> = match before {
+        [.., qualifier, point] if point.is(".") => {
+            let qualifier = qualifier.name().unwrap_or_default();
+            named.into_iter().filter(|(alias, _)| *alias == qualifier).map(|(_, table)| table).collect()
+        }
+        _ if named.is_empty() => known,
+        _ => named.into_iter().map(|(_, table)| table).collect(),
+    };
+    wanted.sort();
+    wanted.dedup();
+    let describe = |table: String| listed(session, &format!("DESCRIBE `{}`", table.replace('`', "``")));
+    let columns: BTreeSet<String> = wanted.into_iter().flat_map(describe).collect();
+    columns.into_iter().collect()
+}
+
+/// The tokens of the statement that a byte belongs to.
+fn statement_around(text: &str, at: usize) -> Vec<Token<'_>> {
+    let tokens: Vec<Token> = scan(text).into_iter().filter(|token| token.kind != Kind::Comment).collect();
+    let is_here = |piece: &&[Token]| piece.last().is_some_and(|last| last.range.end >= at);
+    let piece = tokens.split(|token| token.is(";")).find(is_here);
+    piece.or_else(|| tokens.rsplit(|token| token.is(";")).next()).unwrap_or_default().to_vec()
+}
+
+/// The tables that a statement names, each under its own name and its alias.
+fn tables_of(statement: &[Token], known: &[String]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (index, token) in statement.iter().enumerate() {
+        let Some(table) = token.name().filter(|name| known.contains(name)) else { continue };
+        let mut rest = statement[index + 1..].iter().skip_while(|token| token.is("AS") || token.is(")"));
+        let is_keyword = |token: &Token| KEYWORDS.iter().any(|keyword| token.is(keyword));
+        if let Some(alias) = rest.next().filter(|token| !is_keyword(token)).and_then(Token::name) {
+            found.push((alias, table.clone()));
+        }
+        found.push((table.clone(), table));
+    }
+    found
+}
+
+fn tables(session: &Session) -> Vec<String> {
+    listed(session, "SHOW TABLES")
+}
+
+fn settings(session: &Session) -> Vec<String> {
+    listed(session, "SET")
+}
+
+/// The first column of what a statement shows.
+fn listed(session: &Session, statement: &str) -> Vec<String> {
+    let Ok(statements) = session.prepare(statement) else { return Vec::new() };
+    let Some(Ok(Outcome::Rows(rows))) = statements.first().map(|statement| session.execute(statement)) else {
+        return Vec::new();
+    };
+    (0..rows.num_rows()).filter_map(|row| array_value_to_string(rows.column(0), row).ok()).collect()
+}
+
+/// Keywords and functions, in small letters where those are typed.
+fn words<'a>(words: impl Iterator<Item = &'a str>, prefix: &str, start: usize) -> Completion {
+    let is_small = prefix.chars().any(char::is_lowercase) && !prefix.chars().any(char::is_uppercase);
+    let spelt = words.map(|word| if is_small { word.to_lowercase() } else { word.to_owned() });
+    starting_with(spelt, prefix, start)
+}
+
+/// The texts that begin with a prefix, whatever their case.
+fn starting_with(texts: impl Iterator<Item = String>, prefix: &str, start: usize) -> Completion {
+    let folded = prefix.to_lowercase();
+    Completion { start, texts: texts.filter(|text| text.to_lowercase().starts_with(&folded)).collect() }
+}
+
+/// The names that begin with a prefix, as SQL writes them.
+fn names(names: impl IntoIterator<Item = String>, prefix: &str, start: usize) -> Completion {
+    let mut found = starting_with(names.into_iter(), prefix, start);
+    found.texts = found.texts.into_iter().map(identifier).collect();
+    found
+}
+
+/// A name as SQL writes it: in backticks where it would not be read as a name otherwise.
+fn identifier(name: String) -> String {
+    let is_plain =
+        name.chars().all(is_in_word) && !name.starts_with(|first: char| first.is_ascii_digit() || first == '$');
+    let is_keyword = KEYWORDS.iter().any(|keyword| name.eq_ignore_ascii_case(keyword));
+    if is_plain && !is_keyword { name } else { format!("`{}`", name.replace('`', "``")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> Session {
+        let session = Session::new();
+        let script = "CREATE TABLE trades (price DOUBLE, product STRING, `order` INT) WITH ('connector' = 'datagen');
+             CREATE TABLE bids (bidder INT, price INT) WITH ('connector' = 'datagen');
+             CREATE VIEW products AS SELECT product FROM trades";
+        for statement in session.prepare(script).expect("statements") {
+            session.execute(&statement).expect("a definition");
+        }
+        session
+    }
+
+    /// What is offered at the mark `|`.
+    fn offered(text: &str) -> Vec<String> {
+        let cursor = text.find('|').expect("a mark");
+        complete(&session(), &text.replacen('|', "", 1), cursor).texts
+    }
+
+    #[test]
+    fn tables_and_columns_are_offered_where_they_can_stand() {
+        assert_eq!(offered("SELECT * FROM |")[..4], ["bids", "products", "trades", "TABLE"]);
+        assert_eq!(offered("SELECT * FROM tr|"), ["trades"]);
+        assert_eq!(offered("INSERT INTO b|"), ["bids"]);
+        assert_eq!(offered("SELECT | FROM bids")[..2], ["bidder", "price"]);
+        assert_eq!(offered("SELECT p| FROM bids")[..2], ["price", "products"]);
+        assert_eq!(offered("SELECT o| FROM trades")[0], "`order`");
+        assert_eq!(offered("SELECT `o| FROM trades"), ["`order`"]);
+        assert_eq!(offered("SELECT 1; SELECT bid| FROM trades; SELECT bidder FROM bids;"), ["bids"]);
+    }
+
+    #[test]
+    fn a_qualifier_says_whose_columns_are_meant() {
+        assert_eq!(offered("SELECT b.| FROM trades AS t JOIN bids b ON TRUE"), ["bidder", "price"]);
+        assert_eq!(offered("SELECT t.pro| FROM trades AS t JOIN bids b ON TRUE"), ["product"]);
+        assert_eq!(offered("SELECT bids.b| FROM bids"), ["bidder"]);
+        assert!(offered("SELECT nobody.| FROM bids").is_empty());
+    }
+
+    #[test]
+    fn keywords_and_functions_are_spelt_as_the_prefix_is() {
+        assert_eq!(offered("SEL|"), ["SELECT"]);
+        assert_eq!(offered("sel|"), ["select"]);
+        assert_eq!(offered("SHOW V|"), ["VIEWS"]);
+        assert_eq!(offered("SELECT * FROM trades whe|"), ["when", "where"]);
+        assert!(offered("SELECT char_l| FROM trades").contains(&"char_length(".to_owned()));
+        assert_eq!(offered("SELECT 1; -- a comment\nhe|"), ["help"]);
+    }
+
+    #[test]
+    fn settings_are_offered_behind_set() {
+        assert_eq!(offered("SET pelton.wor|"), Vec::<String>::new(), "keys are quoted");
+        assert!(offered("SET |").contains(&"'pelton.workers'".to_owned()));
+        assert_eq!(offered("SET 'pelton.wor|"), ["pelton.workers'"]);
+        assert_eq!(offered("SET 'pelton.wor|' = '1'"), ["pelton.workers"]);
+        assert_eq!(offered("RESET 'pelton.wor|"), ["pelton.workers'"]);
+    }
+
+    #[test]
+    fn paths_are_offered_in_strings() {
+        let folder = std::env::temp_dir().join(format!("pelton-complete-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("trades.d")).expect("a folder");
+        std::fs::write(folder.join("trades.csv"), "").expect("a file");
+        std::fs::write(folder.join(".trades"), "").expect("a file");
+        let folder_path = folder.display();
+        let create = format!("CREATE TABLE t (a INT) WITH ('path' = '{folder_path}/tr|");
+        assert_eq!(offered(&create), [format!("{folder_path}/trades.csv'"), format!("{folder_path}/trades.d/")]);
+        let hidden = format!("CREATE TABLE t (a INT) WITH ('path' = '{folder_path}/.|')");
+        assert_eq!(offered(&hidden), [format!("{folder_path}/.trades")]);
+        assert!(offered(&format!("CREATE TABLE t (a INT) WITH ('a' = 'b', '{folder_path}/|")).is_empty(), "an option");
+        std::fs::remove_dir_all(&folder).expect("the folder can be removed");
+    }
+
+    #[test]
+    fn nothing_is_offered_in_comments() {
+        assert!(offered("SELECT 1 -- sel|").is_empty());
+        assert!(offered("SELECT 1 /* sel|").is_empty());
+    }
+}

@@ -1,0 +1,178 @@
+//! `pelton sql`: statements are typed, and executed as `pelton run` does.
+//!
+//! `scan` cuts what is typed into tokens, so that `editor` knows when statements are complete, and `complete` what the
+//! cursor stands in.
+
+mod scan;
+
+mod keywords;
+
+mod complete;
+
+mod editor;
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+
+use clap::ValueEnum;
+use pelton::Session;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use crate::Failure;
+use crate::arguments::{Format, ShellArguments};
+use crate::output::{output, reader_has_gone, say};
+use crate::run::{Execution, execute, new_session};
+use crate::script::Script;
+use crate::stop::{self, Interrupt};
+use editor::{Input, LineEditor};
+
+const HELP: &str = "\
+Type SQL statements and end them with a semicolon.
+
+  SHOW TABLES;  SHOW VIEWS;  SHOW FUNCTIONS;      what there is
+  DESCRIBE name;  SHOW CREATE TABLE name;         its columns, its definition
+  SHOW QUERIES;  SHOW PROGRESS;  SHOW OPERATORS;  what runs
+  EXPLAIN query;  EXPLAIN ANALYZE query;          how a query is run
+  SET;  SET 'key' = 'value';  RESET 'key';        settings
+
+  help, \\h                     this text
+  \\format table|json|csv       how rows are printed
+  quit, exit, \\q, Ctrl-D       leave
+
+  Tab     complete a name, keyword, setting, or path in quotes
+  Ctrl-C  stop the query; at the prompt: drop what was typed
+  Ctrl-R  search the history; ↑ and ↓ go through it
+";
+
+/// What the shell itself does.
+#[derive(Debug, PartialEq, Eq)]
+enum Command {
+    Help,
+    Quit,
+    /// Print rows like this.
+    Format(Format),
+    /// Begins like a command, and is none.
+    Unknown(String),
+}
+
+impl Command {
+    /// The command that a line is, where it is none of SQL's.
+    fn of(text: &str) -> Option<Command> {
+        let line = text.trim().trim_end_matches(';').trim_end();
+        let mut words = line.split_whitespace();
+        match (words.next()?.to_ascii_lowercase().as_str(), words.next(), words.next()) {
+            ("help" | "\\h" | "\\?", None, None) => Some(Command::Help),
+            ("quit" | "exit" | "\\q", None, None) => Some(Command::Quit),
+            ("\\format", Some(name), None) if Format::from_str(name, true).is_ok() => {
+                Format::from_str(name, true).ok().map(Command::Format)
+            }
+            (first, ..) if first.starts_with('\\') => Some(Command::Unknown(line.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+/// The terminal's mode at the start. The line editor has another one while it reads.
+static TERMINAL: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// Whether somebody can type and read.
+pub fn has_terminal() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Gives the terminal the mode it had at the start.
+pub fn restore_terminal() {
+    if let Some(mode) = TERMINAL.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+        // A terminal that is gone has no mode.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, mode);
+    }
+}
+
+/// Whether the line editor reads: then the terminal makes keys of what are signals otherwise.
+pub fn is_at_prompt() -> bool {
+    tcgetattr(io::stdin()).is_ok_and(|mode| !mode.local_modes.contains(LocalModes::ISIG))
+}
+
+/// `pelton sql`
+pub fn shell(arguments: &ShellArguments) -> Result<(), Failure> {
+    let is_interactive = arguments.statements.is_none() && has_terminal();
+    let session = new_session(arguments.workers)?;
+    let interrupt = if is_interactive { Interrupt::EndsStatement } else { Interrupt::EndsProgram };
+    stop::listen(&session, interrupt)?;
+    let first = arguments.file.as_deref().map(Script::of_file).transpose()?;
+    let execution = Execution { format: arguments.format, status: None, is_interactive };
+    if is_interactive {
+        let result = converse(&session, first, execution);
+        stop::forget();
+        return result;
+    }
+    if let Some(first) = first {
+        execute(&session, &first, &execution)?;
+        if stop::was_asked() {
+            return Ok(());
+        }
+    }
+    let script = match &arguments.statements {
+        Some(statements) => Script::of_arguments(statements.clone()),
+        None => Script::of_input()?,
+    };
+    execute(&session, &script, &execution)
+}
+
+/// Reads, executes and prints until the end.
+fn converse(session: &Session, first: Option<Script>, mut execution: Execution) -> Result<(), Failure> {
+    *TERMINAL.lock().unwrap_or_else(PoisonError::into_inner) = tcgetattr(io::stdin()).ok();
+    writeln!(output(), "Pelton {}. Type help for help.", env!("CARGO_PKG_VERSION"))?;
+    if let Some(first) = first {
+        attempt(session, &first, &execution)?;
+    }
+    let mut editor = LineEditor::new(session)?;
+    loop {
+        let text = match editor.read()? {
+            Input::Text(text) => text,
+            Input::Interrupted => continue,
+            Input::End => return Ok(()),
+        };
+        match Command::of(&text) {
+            Some(Command::Quit) => return Ok(()),
+            Some(Command::Help) => output().write_all(HELP.as_bytes())?,
+            Some(Command::Format(format)) => execution.format = format,
+            Some(Command::Unknown(line)) => say!("error: there is no command {line}; help lists all"),
+            None => attempt(session, &Script::typed(text), &execution)?,
+        }
+    }
+}
+
+/// Executes statements; what is wrong with them is said. Fails where nobody reads the output any more.
+fn attempt(session: &Session, script: &Script, execution: &Execution) -> Result<(), Failure> {
+    match stop::during_statements(|| execute(session, script, execution)) {
+        Err(error) if reader_has_gone() => Err(error),
+        Err(error) => {
+            say!("error: {error}");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_statements() {
+        assert_eq!(Command::of(" help; "), Some(Command::Help));
+        assert_eq!(Command::of("EXIT"), Some(Command::Quit));
+        assert_eq!(Command::of("\\q"), Some(Command::Quit));
+        assert_eq!(Command::of("\\format JSON"), Some(Command::Format(Format::Json)));
+        assert_eq!(Command::of("\\format xml"), Some(Command::Unknown("\\format xml".to_owned())));
+        assert_eq!(Command::of("help me;"), None);
+        assert_eq!(Command::of("SELECT 1;"), None);
+        assert_eq!(Command::of(""), None);
+    }
+
+    #[test]
+    fn help_fits_on_one_screen() {
+        assert!(HELP.lines().count() < 24 && HELP.lines().all(|line| line.chars().count() <= 80));
+    }
+}
