@@ -95,7 +95,8 @@ fn quoted(text: &str, quote: char, kind: Kind) -> (Kind, usize, bool) {
 /// Whether the text can be executed: it ends in a semicolon that ends a statement, or has no statement at all.
 pub fn is_complete(text: &str) -> bool {
     let tokens = scan(text);
-    let is_open = |token: &Token| !token.is_closed && !(token.kind == Kind::Comment && token.text.starts_with("--"));
+    let may_be_open = |token: &Token| token.kind == Kind::Comment && token.text.starts_with("--");
+    let is_open = |token: &Token| !token.is_closed && !may_be_open(token);
     if tokens.iter().any(is_open) {
         return false;
     }
