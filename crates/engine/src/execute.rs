@@ -260,8 +260,10 @@ fn has_one_partition(program: &Program, sources: &[SourceNode], stream: Planned)
     match stream {
         Planned::Source(source) => sources[source].source.partitions() == 1,
         _ => {
+            // Of the parts of a UNION ALL it is not known which was read first.
             let mut feeding = program.pipelines.iter().enumerate().filter(feeds);
-            feeding.all(|(_, pipeline)| has_one_partition(program, sources, pipeline.input))
+            let (Some((_, pipeline)), None) = (feeding.next(), feeding.next()) else { return false };
+            has_one_partition(program, sources, pipeline.input)
         }
     }
 }
