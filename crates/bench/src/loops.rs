@@ -70,6 +70,7 @@ impl Input {
             event_time,
             block_rows: BLOCK_ROWS_DEFAULT,
             seed: 0,
+            strict_values: false,
             host: Default::default(),
             schema,
         };

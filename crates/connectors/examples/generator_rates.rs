@@ -63,6 +63,7 @@ fn request(connector: &str, options: &str, columns: &str) -> TableRequest {
         event_time: None,
         block_rows: BLOCK_ROWS_DEFAULT,
         seed: 1,
+        strict_values: false,
         host: Default::default(),
     }
 }

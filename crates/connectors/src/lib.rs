@@ -72,6 +72,8 @@ pub struct TableRequest {
     pub block_rows: usize,
     /// What generated data depends on.
     pub seed: u64,
+    /// Whether a value that does not fit its column is an error, also where Flink has another one for it.
+    pub strict_values: bool,
     /// What the query that uses it gives its tables.
     pub host: Host,
 }

@@ -19,7 +19,19 @@ pub(crate) fn table(options: &[(&str, &str)], block_rows: usize) -> TableRequest
     let name = "t".to_string();
     let (metadata, lengths) = (BTreeMap::new(), BTreeMap::new());
     let host = Host::default();
-    TableRequest { name, schema, columns, metadata, lengths, options, event_time: None, block_rows, seed: 42, host }
+    TableRequest {
+        name,
+        schema,
+        columns,
+        metadata,
+        lengths,
+        options,
+        event_time: None,
+        block_rows,
+        seed: 42,
+        strict_values: false,
+        host,
+    }
 }
 
 /// The same table, but only these columns wanted.

@@ -7,7 +7,7 @@ use pelton_connectors::options::{A_DURATION, A_MEMORY_SIZE, is_too_much_memory, 
 use pelton_data::zone::Zone;
 use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
 use pelton_plan::parse::OptionPlace;
-use pelton_plan::query::{ALLOW_LATENESS, EARLY_FIRE, WINDOWS};
+use pelton_plan::query::{ALLOW_LATENESS, EARLY_FIRE, STRICT_VALUES, WINDOWS};
 use pelton_plan::{Catalog, Place, closest};
 use pelton_runtime::adapt::{Adapt, AdaptOptions, Costs, Permission, Permissions, Specialisation};
 use pelton_runtime::events::DataPassing;
@@ -93,6 +93,9 @@ pub struct Settings {
     pub operator_memory_bytes_max: usize,
     /// `pelton.seed`: what generated data depends on.
     pub seed: u64,
+    /// `pelton.strict-values`: a value that does not fit the type that a query casts it to, or the column that a source reads it into, is an error, where Flink wraps, shortens or
+    /// leaves it out.
+    pub strict_values: bool,
     /// `table.exec.source.idle-timeout`: partitions that deliver nothing for so long do not hold time back; zero if none does so.
     pub idle_timeout: Duration,
     /// `table.exec.emit.allow-lateness`: rows that come up to so long after their windows have ended correct them.
@@ -164,6 +167,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("pelton.memory", A_MEMORY_SIZE),
     ("pelton.memory.operator", A_MEMORY_SIZE),
     ("pelton.seed", "a whole number"),
+    (STRICT_VALUES, "'true' or 'false'"),
     ("table.exec.source.idle-timeout", A_DURATION),
     (ALLOW_LATENESS, A_DURATION),
     (EARLY_FIRE, "'true' or 'false'"),
@@ -191,6 +195,7 @@ impl Default for Settings {
             memory_bytes_max: usize::MAX,
             operator_memory_bytes_max: usize::MAX,
             seed: 0,
+            strict_values: false,
             idle_timeout: Duration::ZERO,
             allowed_lateness: Duration::ZERO,
             early_fire: false,
@@ -313,6 +318,7 @@ impl Settings {
             "pelton.memory" => size(value).map(|bytes| self.memory_bytes_max = bytes),
             "pelton.memory.operator" => size(value).map(|bytes| self.operator_memory_bytes_max = bytes),
             "pelton.seed" => number(0, u64::MAX).map(|seed| self.seed = seed),
+            STRICT_VALUES => value.parse().ok().map(|strict| self.strict_values = strict),
             "table.exec.source.idle-timeout" => parse_duration(value).map(|timeout| self.idle_timeout = timeout),
             EARLY_FIRE => value.parse().ok().map(|enabled| self.early_fire = enabled),
             EARLY_DELAY => parse_duration(value).map(|delay| self.early_delay = delay),

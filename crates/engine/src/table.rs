@@ -125,6 +125,7 @@ fn request(
         event_time,
         block_rows: settings.block_rows,
         seed: settings.seed,
+        strict_values: settings.strict_values,
         host: Host::default(),
     }
 }

@@ -2,7 +2,7 @@
 //! sums, differences, products and remainders that do not fit a DECIMAL whatever the operands are.
 //!
 //! A result is rounded, the half away from zero, to the digits behind the point that its type has. One with more digits before the
-//! point than its type has is an error, where Flink has NULL.
+//! point than its type has is NULL, as in Flink.
 
 mod order;
 
@@ -10,9 +10,9 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float64Array};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{ArrowNativeTypeOp, DataType, Decimal128Type, DecimalType, Field, FieldRef, i256};
+use arrow::datatypes::{ArrowNativeTypeOp, DataType, Decimal128Type, Field, FieldRef, i256};
 use arrow::error::ArrowError;
-use datafusion_common::{Result, ScalarValue, exec_datafusion_err, internal_err};
+use datafusion_common::{Result, ScalarValue, internal_err};
 use datafusion_expr::{
     ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -163,7 +163,10 @@ impl ScalarUDFImpl for Arithmetic {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let is_nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+        // A remainder is no larger than the operands, and what has few digits always fits.
+        let (precision, _) = exact_digits(self.operator, digits_of(&types[0])?, digits_of(&types[1])?);
+        let may_overflow = self.operator != Operator::Modulo && precision > i16::from(DIGITS_MAX);
+        let is_nullable = may_overflow || args.arg_fields.iter().any(|field| field.is_nullable());
         Ok(Arc::new(Field::new(self.name, self.return_type(&types)?, is_nullable)))
     }
 
@@ -256,8 +259,6 @@ fn quotient<N: ArrowNativeTypeOp>(dividend: N, divisor: N) -> Option<N> {
 /// How results of one operator and types are computed.
 struct Calculation {
     operator: Operator,
-    left: Digits,
-    right: Digits,
     result: Digits,
     /// In 128 bits, for operands that leave room.
     narrow: Option<Factors<i128>>,
@@ -279,8 +280,6 @@ impl Calculation {
         let powers = powers.map(|digits| u32::try_from(digits).expect("a result has no more digits than it is given"));
         Calculation {
             operator,
-            left,
-            right,
             result,
             narrow: Factors::new(powers),
             wide: Factors::new(powers).expect("256 bits hold 76 digits, as many as two decimals"),
@@ -288,7 +287,8 @@ impl Calculation {
         }
     }
 
-    fn value(&self, left: i128, right: i128) -> Result<i128> {
+    /// `None` where the result has too many digits.
+    fn value(&self, left: i128, right: i128) -> Result<Option<i128>> {
         if right == 0 && matches!(self.operator, Operator::Divide | Operator::Modulo) {
             return Err(ArrowError::DivideByZero.into());
         }
@@ -297,27 +297,17 @@ impl Calculation {
             let wide = self.wide.compute(self.operator, i256::from_i128(left), i256::from_i128(right))?;
             wide.to_i128()
         });
-        computed.filter(|value| value.unsigned_abs() < self.limit.unsigned_abs()).ok_or_else(|| {
-            let written = |value, (precision, scale)| Decimal128Type::format_decimal(value, precision, scale);
-            let (left, right) = (written(left, self.left), written(right, self.right));
-            let (precision, scale) = self.result;
-            let operator = self.operator;
-            exec_datafusion_err!(
-                "{left} {operator} {right} does not fit DECIMAL({precision}, {scale}) (cast an operand to DOUBLE, or both to DECIMAL of \
-                 fewer digits)"
-            )
-        })
+        Ok(computed.filter(|value| value.unsigned_abs() < self.limit.unsigned_abs()))
     }
 
     fn column(&self, left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef> {
         let nulls = NullBuffer::union(left.nulls(rows).as_ref(), right.nulls(rows).as_ref());
         let values = (0..rows).map(|row| match &nulls {
-            Some(nulls) if nulls.is_null(row) => Ok(0),
+            Some(nulls) if nulls.is_null(row) => Ok(None),
             _ => self.value(left.value(row), right.value(row)),
         });
-        let values = values.collect::<Result<Vec<i128>>>()?;
         let (precision, scale) = self.result;
-        let decimals = Decimal128Array::new(values.into(), nulls);
+        let decimals = values.collect::<Result<Decimal128Array>>()?;
         Ok(Arc::new(decimals.with_data_type(DataType::Decimal128(precision, scale))))
     }
 }
@@ -409,7 +399,7 @@ mod tests {
     fn results_are_exact_and_rounded_once() {
         let most = 10_i128.pow(38) - 1;
         let value = |operator, left: (i128, Digits), right: (i128, Digits)| {
-            Calculation::new(operator, left.1, right.1).value(left.0, right.0).ok()
+            Calculation::new(operator, left.1, right.1).value(left.0, right.0).expect("nothing is divided by zero")
         };
         // 2.0 / 3.0 and -2.0 / 3.0
         assert_eq!(value(Operator::Divide, (20, (2, 1)), (30, (2, 1))), Some(666_667));
@@ -426,5 +416,7 @@ mod tests {
         assert_eq!(value(Operator::Divide, (1, (38, 0)), (most, (38, 38))), Some(1_000_000));
         // The dividend at the divisor's scale has 76 digits.
         assert_eq!(value(Operator::Modulo, (most, (38, 0)), (7, (38, 38))), Some(2));
+        let by_zero = Calculation::new(Operator::Divide, (2, 1), (2, 1)).value(1, 0);
+        assert!(by_zero.is_err());
     }
 }

@@ -15,7 +15,7 @@ use pelton_data::column::sql_name;
 use regex::Regex;
 
 use crate::time::{instants, zoned};
-use crate::{charset, digest, growth, json, number, text, time, url};
+use crate::{charset, digest, growth, json, number, printf, regexp, text, time, url, wildcard};
 
 /// What an argument must be; DataFusion casts it to that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub(super) struct Definition {
     pub parameters: &'static [Parameter],
     /// How many of the parameters, from the front, must be given.
     pub required: usize,
+    /// Whether there may be more arguments, like that of the last parameter.
+    pub repeats: bool,
     /// Its type, given those of its arguments as they are after the cast.
     pub returns: fn(&[DataType]) -> DataType,
     /// Whether it may be NULL, given the fields of its arguments.
@@ -109,7 +111,7 @@ impl Argument {
 }
 
 /// All functions of our own but GREATEST and LEAST, by name.
-pub(super) const DEFINITIONS: [Definition; 49] = {
+pub(super) const DEFINITIONS: [Definition; 69] = {
     use Evaluate::{Arguments, Arrays, Pattern};
     use Parameter::{Any, Bytes, Double, Integer, Number, Text, Time, TimeOrText};
     [
@@ -123,19 +125,36 @@ pub(super) const DEFINITIONS: [Definition; 49] = {
         define("floor_to", &[Text, Time], 2, second, Arguments(time::floor_to)),
         define("from_unixtime", &[Integer, Text], 1, string, Arrays(time::from_unixtime)),
         define("hex", &[Any], 1, string, Arrays(text::hex)),
+        define("instr", &[Text, Text, Integer, Integer], 2, integer, Arrays(text::instr)),
         define("is_alpha", &[Any], 1, boolean, Arrays(text::is_alpha)),
         define("is_decimal", &[Any], 1, boolean, Arrays(text::is_decimal)),
         define("is_digit", &[Any], 1, boolean, Arrays(text::is_digit)),
-        define("json_exists", &[Text, Text], 2, boolean, Arrays(json::json_exists)),
-        define("json_value", &[Text, Text], 2, string, Arrays(json::json_value)),
+        define("inet_aton", &[Text], 1, bigint, Arrays(url::inet_aton)),
+        define("inet_ntoa", &[Integer], 1, string, Arrays(url::inet_ntoa)),
+        define("is_json_value", &[Text, Text], 1, boolean, Arrays(json::is_json_value)),
+        variadic("json_array", &[Text, Any], string, Arrays(json::json_array)),
+        define("json_exists", &[Text, Text, Text], 2, boolean, Arrays(json::json_exists)),
+        variadic("json_object", &[Text, Any], string, Arrays(json::json_object)),
+        define("json_query", &[Text; 5], 2, string, Arrays(json::json_query)),
+        define("json_quote", &[Text], 1, string, Arrays(json::json_quote)),
+        define("json_string", &[Any], 1, string, Arrays(json::json_string)),
+        define("json_unquote", &[Text], 1, string, Arrays(json::json_unquote)),
+        define("json_value", &[Text; 7], 2, string, Arrays(json::json_value)),
+        define("like_pattern", &[Text, Text], 1, string, Arrays(wildcard::like_pattern)),
         define("left", &[Text, Integer], 2, string, Arrays(text::left)),
         define("length_between", &[Time, Time], 2, time::length_type, Arrays(time::length_between)),
         define("locate", &[Text, Text, Integer], 2, integer, Arrays(text::locate)),
+        define("log", &[Double, Double], 2, double, Arrays(number::log)),
+        define("log2", &[Double], 1, double, Arrays(number::log2)),
         define("lpad", &[Text, Integer, Text], 2, string, Arrays(text::lpad)),
         define("md5", &[Text], 1, string, Arrays(digest::md5)),
         define("parse_url", &[Text, Text, Text], 2, string, Arrays(url::parse_url)),
-        define("regexp_extract", &[Text, Text, Integer], 2, string, Pattern(text::regexp_extract)),
-        define("regexp_replace", &[Text, Text, Text], 3, string, Pattern(text::regexp_replace)),
+        variadic("printf", &[Text, Any], string, Arrays(printf::printf)),
+        define("regexp_count", &[Text, Text], 2, integer, Pattern(regexp::regexp_count)),
+        define("regexp_extract", &[Text, Text, Integer], 2, string, Pattern(regexp::regexp_extract)),
+        define("regexp_instr", &[Text, Text], 2, integer, Pattern(regexp::regexp_instr)),
+        define("regexp_like", &[Text, Text], 2, boolean, Pattern(regexp::regexp_like)),
+        define("regexp_replace", &[Text, Text, Text], 3, string, Pattern(regexp::regexp_replace)),
         define("repeat", &[Text, Integer], 2, string, Arrays(growth::repeat)),
         define("right", &[Text, Integer], 2, string, Arrays(text::right)),
         define("rpad", &[Text, Integer, Text], 2, string, Arrays(text::rpad)),
@@ -145,6 +164,7 @@ pub(super) const DEFINITIONS: [Definition; 49] = {
         define("sha256", &[Text], 1, string, Arrays(digest::sha256)),
         define("sha384", &[Text], 1, string, Arrays(digest::sha384)),
         define("sha512", &[Text], 1, string, Arrays(digest::sha512)),
+        define("similar_pattern", &[Text, Text], 1, string, Arrays(wildcard::similar_pattern)),
         define("signum", &[Number], 1, number::sign_type, Arrays(number::sign)),
         define("split_index", &[Text, Any, Integer], 3, string, Arguments(text::split_index)),
         define("sqrt", &[Double], 1, double, Arrays(number::sqrt)),
@@ -158,7 +178,9 @@ pub(super) const DEFINITIONS: [Definition; 49] = {
         define("to_timestamp", &[Text, Text], 1, timestamp, Arrays(time::to_timestamp)),
         define("to_timestamp_ltz", &[Any, Any, Text], 1, instants::millis, Arrays(instants::to_instant)),
         define("to_timestamp_ltz_micros", &[Number, Integer], 2, instants::micros, Arrays(instants::to_instant)),
+        define("translate", &[Text; 3], 3, string, Arrays(text::translate)),
         define("typeof", &[Any], 1, string, Arrays(text::type_of)),
+        define("unhex", &[Text], 1, bytes, Arrays(text::unhex)),
         define("unix_timestamp", &[Text, Text], 1, bigint, Arrays(time::unix_timestamp)),
         define("url_decode", &[Text], 1, string, Arrays(url::url_decode)),
         define("url_encode", &[Text], 1, string, Arrays(url::url_encode)),
@@ -172,7 +194,17 @@ const fn define(
     returns: fn(&[DataType]) -> DataType,
     evaluate: Evaluate,
 ) -> Definition {
-    Definition { name, parameters, required, returns, is_nullable: always, evaluate }
+    Definition { name, parameters, required, repeats: false, returns, is_nullable: always, evaluate }
+}
+
+/// A function whose last parameter may be given several times, or not at all.
+const fn variadic(
+    name: &'static str,
+    parameters: &'static [Parameter],
+    returns: fn(&[DataType]) -> DataType,
+    evaluate: Evaluate,
+) -> Definition {
+    Definition { repeats: true, ..define(name, parameters, parameters.len() - 1, returns, evaluate) }
 }
 
 /// Of functions that may be NULL, as far as is known before they are computed.
@@ -266,9 +298,10 @@ impl ScalarUDFImpl for Function {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let Definition { name, parameters, required, .. } = self.definition;
+        let Definition { name, parameters, required, repeats, .. } = self.definition;
         let name = written_name(name);
-        if let Some(wanted) = unmet_count(*required, parameters.len(), types.len()) {
+        let most = if *repeats { usize::MAX } else { parameters.len() };
+        if let Some(wanted) = unmet_count(*required, most, types.len()) {
             return plan_err!("{name} takes {wanted}, not {}", types.len());
         }
         let cast = |(at, (parameter, given)): (usize, (&Parameter, &DataType))| match accepted(*parameter, given) {
@@ -285,7 +318,8 @@ impl ScalarUDFImpl for Function {
                 plan_err!("argument {} of {name} is {}; it must be {wanted}: use CAST", at + 1, sql_name(given))
             }
         };
-        parameters.iter().zip(types).enumerate().map(cast).collect()
+        let last = parameters.last().into_iter().cycle();
+        parameters.iter().chain(last).zip(types).enumerate().map(cast).collect()
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -308,9 +342,12 @@ impl ScalarUDFImpl for Function {
             _ => return Ok(ExprSimplifyResult::Original(arguments)),
         };
         // What is wrong with it is said when there is a row to apply it to.
-        let Ok(regex) = text::compiled(self.definition.name, pattern) else {
+        let Ok(Some(regex)) = regexp::compiled(self.definition.name, pattern) else {
             return Ok(ExprSimplifyResult::Original(arguments));
         };
+        if self.definition.name == "regexp_like" && regexp::is_plain(pattern) {
+            return Ok(ExprSimplifyResult::Simplified(regexp::as_operator(arguments)));
+        }
         let prepared = Function { regex: Some(regex), ..Function::new(self.definition) };
         let function = ScalarFunction::new_udf(ScalarUDF::new_from_impl(prepared).into(), arguments);
         Ok(ExprSimplifyResult::Simplified(Expr::ScalarFunction(function)))
@@ -339,6 +376,7 @@ pub fn unmet_count(required: usize, most: usize, given: usize) -> Option<String>
     }
     Some(match (required, most) {
         (1, 1) => "1 argument".to_string(),
+        (required, usize::MAX) => format!("{required} or more arguments"),
         (required, most) if required == most => format!("{most} arguments"),
         (required, most) if required + 1 == most => format!("{required} or {most} arguments"),
         (required, most) => format!("{required} to {most} arguments"),
@@ -352,6 +390,9 @@ pub(super) fn written_name(name: &str) -> String {
         "character_decode" => "DECODE".to_string(),
         "character_encode" => "ENCODE".to_string(),
         "floor_to" => "FLOOR".to_string(),
+        "like_pattern" => "ESCAPE".to_string(),
+        "regexp_like" => "REGEXP".to_string(),
+        "similar_pattern" => "SIMILAR TO".to_string(),
         "signum" => "SIGN".to_string(),
         "substring_from" => "SUBSTRING".to_string(),
         "length_between" => "(later - earlier) UNIT".to_string(),

@@ -5,7 +5,7 @@
 //! is only another spelling of something DataFusion has is respelt when a query is parsed, and is not here.
 //!
 //! Where we differ from Flink: `UNIX_TIMESTAMP` and `TO_DATE` of a text that is no time are NULL; `TIMESTAMPDIFF` fails where INT does not hold it, and is BIGINT
-//! for microseconds; FLOOR and CEIL leave a time as it is that is the start of its unit, and CEIL is never before it; arithmetic on decimals whose result has too many digits is an error (`decimal`); in regular expressions `$` is
+//! for microseconds; FLOOR and CEIL leave a time as it is that is the start of its unit, and CEIL is never before it; in regular expressions `$` is
 //! the very end, also behind a last line end, `.` any letter but a line feed, and `(?i)` knows the letters of all alphabets.
 
 mod definition;
@@ -13,6 +13,8 @@ mod definition;
 pub mod decimal;
 
 mod text;
+
+mod wildcard;
 
 mod time;
 
@@ -34,6 +36,10 @@ mod pattern;
 
 mod extreme;
 
+mod printf;
+
+mod regexp;
+
 mod regular;
 
 mod rounding;
@@ -44,14 +50,15 @@ mod number;
 
 mod significant;
 
-pub use casting::{cast_literal, is_own_cast};
+pub use casting::{always_casts, cast_literal, is_flink_cast, is_own_cast, makes_null, strict_cast_literal};
 pub use charset::{CHARACTER_SETS, character_set};
 pub use definition::unmet_count;
 pub use growth::{bounded, bytes_of_array, can_grow, is_too_large, joined};
 pub use json::is_path as is_json_path;
 pub use regular::{java_only, translated as translated_pattern};
+pub use wildcard::{PatternError, like, similar};
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, ScalarUDF};
@@ -72,16 +79,17 @@ pub fn time_pattern_error(pattern: &str) -> Option<String> {
 
 /// A timestamp as a string, as Flink writes it.
 pub fn timestamp_to_string(timestamp: Expr) -> Expr {
-    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let named = definition::DEFINITIONS.iter().find(|definition| definition.name == "timestamp_to_string");
-        Arc::new(ScalarUDF::new_from_impl(definition::Function::new(named.expect("it is defined"))))
-    });
-    FUNCTION.call(vec![timestamp])
+    named("timestamp_to_string", vec![timestamp])
 }
 
 /// ROUND of a FLOAT or DOUBLE, and of how many digits are left.
 pub fn round(arguments: Vec<Expr>) -> Expr {
     call(&rounding::ROUND, arguments)
+}
+
+/// ROUND of a whole number, and of how many digits are left.
+pub fn round_integer(arguments: Vec<Expr>) -> Expr {
+    call(&rounding::ROUND_INTEGER, arguments)
 }
 
 /// TRUNCATE of a FLOAT or DOUBLE, and of how many digits are left.
@@ -99,9 +107,22 @@ pub fn replace(arguments: Vec<Expr>) -> Expr {
     call(&text::REPLACE, arguments)
 }
 
-/// The pattern of a regular expression, which is Java's, as the library here has it.
-pub fn java_pattern(pattern: Expr) -> Expr {
-    call(&text::JAVA_PATTERN, vec![pattern])
+/// Whether a regular expression of Java's finds something in a text.
+pub fn regexp_like(text: Expr, pattern: Expr) -> Expr {
+    named("regexp_like", vec![text, pattern])
+}
+
+/// The pattern of LIKE without ESCAPE, in which a backslash is a character like others, as one in which it escapes.
+pub fn like_pattern(pattern: Expr) -> Expr {
+    match &pattern {
+        Expr::Literal(literal, _) => match literal.try_as_str() {
+            Some(Some(text)) if text.contains('\\') => {
+                Expr::Literal(ScalarValue::Utf8(Some(text.replace('\\', r"\\"))), None)
+            }
+            _ => pattern,
+        },
+        _ => named("like_pattern", vec![pattern]),
+    }
 }
 
 /// A value as what stands beside it is, which is as in Flink, and not computed when it is planned.
@@ -140,10 +161,15 @@ pub fn in_zone(function: &str, mut arguments: Vec<Expr>, zone: &str) -> Option<E
     Some(call(definition, arguments))
 }
 
+/// The same, which fails where the value does not fit, also where Flink makes another value of it.
+pub fn strict_cast_as(value: Expr, target: Expr) -> Expr {
+    call(&casting::STRICT_CAST_AS, vec![value, target])
+}
+
 /// How a query writes a function of this name that is [`cast_as`] or [`try_cast_as`].
 pub fn cast_spelling(function: &str) -> Option<&'static str> {
     match function {
-        name if name == casting::CAST_AS.name => Some("CAST"),
+        name if name == casting::CAST_AS.name || name == casting::STRICT_CAST_AS.name => Some("CAST"),
         name if name == casting::TRY_CAST_AS.name => Some("TRY_CAST"),
         _ => None,
     }
@@ -165,8 +191,14 @@ pub fn overlay(arguments: Vec<Expr>) -> Expr {
 }
 
 /// Whether a function of this name makes something of its argument that nobody wrote.
-pub fn is_java_pattern(function: &str) -> bool {
-    function == text::JAVA_PATTERN.name
+pub fn is_pattern_translation(function: &str) -> bool {
+    matches!(function, "like_pattern" | "similar_pattern")
+}
+
+/// A call of one of the functions that queries name.
+fn named(name: &str, arguments: Vec<Expr>) -> Expr {
+    let definition = definition::DEFINITIONS.iter().find(|definition| definition.name == name);
+    call(definition.expect("it is defined"), arguments)
 }
 
 /// A text as functions take it.

@@ -17,12 +17,26 @@ pub(super) fn sqrt(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(roots))
 }
 
+/// `LOG2(number)`, by natural logarithms, as in Flink.
+pub(super) fn log2(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let logarithms: Float64Array =
+        arguments[0].as_primitive::<Float64Type>().unary(|number| number.ln() / std::f64::consts::LN_2);
+    Ok(Arc::new(logarithms))
+}
+
+/// `LOG(base, number)`, likewise.
+pub(super) fn log(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let [bases, numbers] = [0, 1].map(|at| arguments[at].as_primitive::<Float64Type>());
+    Ok(Arc::new(binary::<_, _, _, Float64Type>(bases, numbers, |base, number| number.ln() / base.ln())?))
+}
+
 /// POWER: infinite where there is no number, as in Flink. Java's, which that is, knows no value where an exponent is none, and none of 1 and -1 where it
 /// is infinite.
 pub(super) const POWER: Definition = Definition {
     name: "power",
     parameters: &[Parameter::Double, Parameter::Double],
     required: 2,
+    repeats: false,
     returns: |_| DataType::Float64,
     is_nullable: always,
     evaluate: Evaluate::Arrays(|arguments| {
@@ -40,6 +54,7 @@ pub(super) const ABSOLUTE: Definition = Definition {
     name: "abs",
     parameters: &[Parameter::Any],
     required: 1,
+    repeats: false,
     returns: |types| types[0].clone(),
     is_nullable: always,
     evaluate: Evaluate::Arrays(|arguments| {

@@ -1,10 +1,10 @@
-//! ROUND and TRUNCATE of FLOAT and DOUBLE: of the decimal that a DOUBLE is written as, and of a FLOAT the DOUBLE that it is, as in Flink, whatever their size.
+//! ROUND of whole numbers, and ROUND and TRUNCATE of FLOAT and DOUBLE: of the decimal that a DOUBLE is written as, and of a FLOAT the DOUBLE that it is, as in Flink, whatever their size.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use arrow::datatypes::{DataType, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
 use datafusion_common::Result;
 
 use crate::definition::{Arguments, Definition, Evaluate, Parameter, always};
@@ -15,11 +15,43 @@ pub(super) const ROUND: Definition = definition("round", |arguments| evaluate(ar
 /// TRUNCATE, which DataFusion calls so, likewise.
 pub(super) const TRUNCATE: Definition = definition("trunc", |arguments| evaluate(arguments, f64::trunc, truncated));
 
+/// ROUND of a whole number: before the point, the half away from zero, with the last bits of what does not fit, as in Flink.
+pub(super) const ROUND_INTEGER: Definition = definition("round", |arguments| {
+    let numbers = arguments.column(0)?;
+    let Some(digits) = arguments.get(1)? else { return Ok(numbers) };
+    let wide = cast(&numbers, &DataType::Int64)?;
+    let wide = wide.as_primitive::<Int64Type>();
+    let all_digits = digits.values.as_primitive::<Int64Type>();
+    let rounded = wide.iter().enumerate().map(|(row, number)| {
+        let place = digits.place(row);
+        if all_digits.is_null(place) {
+            return None;
+        }
+        Some(rounded_integer(number?, all_digits.value(place)))
+    });
+    let rounded: Int64Array = rounded.collect();
+    Ok(match numbers.data_type() {
+        DataType::Int8 => Arc::new(rounded.unary::<_, Int8Type>(|number| number as i8)),
+        DataType::Int16 => Arc::new(rounded.unary::<_, Int16Type>(|number| number as i16)),
+        DataType::Int32 => Arc::new(rounded.unary::<_, Int32Type>(|number| number as i32)),
+        _ => Arc::new(rounded),
+    })
+});
+
+fn rounded_integer(number: i64, digits: i64) -> i64 {
+    // No whole number has 20 digits.
+    let places = if digits >= 0 { 0 } else { digits.unsigned_abs().min(20) as u32 };
+    let unit = 10_i128.pow(places);
+    let (number, half) = (i128::from(number), unit / 2);
+    ((number + number.signum() * half) / unit * unit) as i64
+}
+
 const fn definition(name: &'static str, evaluate: fn(&Arguments<'_>) -> Result<ArrayRef>) -> Definition {
     Definition {
         name,
         parameters: &[Parameter::Any, Parameter::Integer],
         required: 1,
+        repeats: false,
         returns: |types| types[0].clone(),
         is_nullable: always,
         evaluate: Evaluate::Arguments(evaluate),

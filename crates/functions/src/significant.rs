@@ -14,6 +14,7 @@ pub(super) const DEFINITION: Definition = Definition {
     name: "rounded_to_8_bits",
     parameters: &[Parameter::Any],
     required: 1,
+    repeats: false,
     returns: |_| DataType::Int32,
     is_nullable: always,
     evaluate: Evaluate::Arrays(evaluate),

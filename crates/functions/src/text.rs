@@ -1,20 +1,18 @@
 //! Functions over strings, and those that make strings of numbers.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Int32Array, Int64Array, StringViewArray, StringViewBuilder,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Int32Array, Int64Array, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
-use datafusion_common::{Result, exec_datafusion_err, exec_err};
+use datafusion_common::{Result, exec_err};
 use pelton_data::column::{Cuts, sql_name};
-use regex::{CaptureLocations, NoExpand, Regex};
+use regex::Regex;
 
+use crate::casting::double;
 use crate::definition::{Arguments, Definition, Evaluate, Parameter, always};
 use crate::growth;
-use crate::regular::{java_only, translated};
 
 pub(super) fn strings(array: &ArrayRef) -> &StringViewArray {
     array.as_string_view()
@@ -24,7 +22,7 @@ pub(super) fn integers(array: &ArrayRef) -> &Int64Array {
     array.as_primitive::<Int64Type>()
 }
 
-fn integer_at(array: Option<&Int64Array>, row: usize, default: i64) -> Option<i64> {
+pub(super) fn integer_at(array: Option<&Int64Array>, row: usize, default: i64) -> Option<i64> {
     match array {
         None => Some(default),
         Some(array) => array.is_valid(row).then(|| array.value(row)),
@@ -35,7 +33,7 @@ pub(super) fn string_at(array: &StringViewArray, row: usize) -> Option<&str> {
     array.is_valid(row).then(|| array.value(row))
 }
 
-fn collect(rows: usize, value: impl FnMut(usize) -> Option<String>) -> ArrayRef {
+pub(super) fn collect(rows: usize, value: impl FnMut(usize) -> Option<String>) -> ArrayRef {
     Arc::new((0..rows).map(value).collect::<StringViewArray>())
 }
 
@@ -137,25 +135,74 @@ pub(super) fn substring(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     }))
 }
 
-/// `LOCATE(part, text[, from])`: the place of `part` in `text`, from 1; 0 where there is none.
+/// `LOCATE(part, text[, from])`: the place of `part` in `text` from the character `from` on, counted from 1; 0 where there is none. A `from` below 1 means 1,
+/// and an empty part is at 1 wherever the search starts, as in Flink.
 pub(super) fn locate(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let (parts, texts) = (strings(&arguments[0]), strings(&arguments[1]));
     let starts = arguments.get(2).map(integers);
     let places = (0..parts.len()).map(|row| {
-        let part = string_at(parts, row)?;
-        let text = string_at(texts, row)?;
-        let from = integer_at(starts, row, 1)?;
-        let Some(skipped) = usize::try_from(from - 1).ok() else { return Some(0) };
-        let Some(start) = text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(skipped) else {
-            return Some(0);
-        };
-        let found = text[start..].find(part).map(|at| skipped + text[start..start + at].chars().count() + 1);
-        Some(found.map_or(0, |place| place as i32))
+        let (part, text) = (string_at(parts, row)?, string_at(texts, row)?);
+        Some(place_of(part, text, integer_at(starts, row, 1)?))
     });
     Ok(Arc::new(places.collect::<Int32Array>()))
 }
 
-/// `SPLIT_INDEX(text, delimiter, index)`: the part at `index`, from 0; NULL out of range. A number as the delimiter is a code point.
+/// The place of `part` in `text` from the character `from` on, counted from 1; 0 where there is none.
+fn place_of(part: &str, text: &str, from: i64) -> i32 {
+    if part.is_empty() {
+        return 1;
+    }
+    let skipped = usize::try_from(from.saturating_sub(1)).unwrap_or(0);
+    let Some((start, _)) = text.char_indices().nth(skipped) else { return 0 };
+    let found = text[start..].find(part).map(|at| skipped + text[start..start + at].chars().count() + 1);
+    found.map_or(0, |place| place as i32)
+}
+
+/// `INSTR(text, part[, from[, number]])`: the place of occurrence `number` of `part`, counted from 1; 0 where there is none. Where `from` is negative
+/// the search starts so many characters before the end and goes backwards. Occurrences may overlap.
+pub(super) fn instr(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let (texts, parts) = (strings(&arguments[0]), strings(&arguments[1]));
+    let (starts, numbers) = (arguments.get(2).map(integers), arguments.get(3).map(integers));
+    let place = |row: usize| {
+        let (Some(text), Some(part), Some(from), Some(number)) =
+            (string_at(texts, row), string_at(parts, row), integer_at(starts, row, 1), integer_at(numbers, row, 1))
+        else {
+            return Ok(None);
+        };
+        if number < 1 {
+            return exec_err!("INSTR looks for occurrence {number}; the first one is 1");
+        }
+        Ok(Some(match from {
+            0 => 0,
+            1.. => occurrence(part, text, from, number),
+            _ => {
+                let [part, text] = [part, text].map(|text| text.chars().rev().collect::<String>());
+                let letters = |text: &str| text.chars().count() as i32;
+                match occurrence(&part, &text, from.saturating_neg(), number) {
+                    0 => 0,
+                    place => letters(&text) + 2 - place - letters(&part),
+                }
+            }
+        }))
+    };
+    Ok(Arc::new((0..texts.len()).map(place).collect::<Result<Int32Array>>()?))
+}
+
+fn occurrence(part: &str, text: &str, from: i64, number: i64) -> i32 {
+    let (mut from, mut place) = (from, 0);
+    for _ in 0..number {
+        place = place_of(part, text, from);
+        // Of an empty part all occurrences are at 1.
+        if place == 0 || part.is_empty() {
+            return place;
+        }
+        from = i64::from(place) + 1;
+    }
+    place
+}
+
+/// `SPLIT_INDEX(text, delimiter, index)`: the part at `index`, from 0; NULL out of range. A number from 1 to 255 as the delimiter is a code point; there are
+/// no others.
 pub(super) fn split_index(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let (Some(mut delimiters), Some(indices)) = (arguments.get(1)?, arguments.get(2)?) else {
         return exec_err!("SPLIT_INDEX takes 3 arguments");
@@ -164,7 +211,7 @@ pub(super) fn split_index(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let codes = cast(&delimiters.values, &DataType::Int64)?;
         delimiters.values = collect(codes.len(), |row| {
             let code = integer_at(Some(integers(&codes)), row, 0)?;
-            Some(char::from_u32(u32::try_from(code).ok()?)?.to_string())
+            Some(char::from(u8::try_from(code).ok().filter(|code| *code > 0)?).to_string())
         });
     }
     let text = arguments.column(0)?;
@@ -185,11 +232,15 @@ pub(super) fn split_index(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(parts.finish()))
 }
 
-/// Where the part at `index` lies. As in Flink an empty text has no parts, and an empty delimiter splits nothing.
+/// Where the part at `index` lies. As in Flink an empty text has no parts, and an empty delimiter splits at each blank.
 fn part(text: &str, delimiter: &str, index: usize) -> Option<Range<usize>> {
     match (text.as_bytes(), delimiter.as_bytes()) {
         ([], _) => None,
-        (_, []) => (index == 0).then_some(0..text.len()),
+        (_, []) => {
+            let mut starts = text.char_indices().filter(|(_, letter)| is_java_blank(*letter));
+            let start = if index == 0 { 0 } else { starts.nth(index - 1).map(|(at, blank)| at + blank.len_utf8())? };
+            Some(start..starts.next().map_or(text.len(), |(at, _)| at))
+        }
         (bytes, [delimiter]) => part_at_bytes(bytes, *delimiter, index),
         _ => {
             let mut starts = text.match_indices(delimiter).map(|(at, _)| at);
@@ -197,6 +248,12 @@ fn part(text: &str, delimiter: &str, index: usize) -> Option<Range<usize>> {
             Some(start..starts.next().unwrap_or(text.len()))
         }
     }
+}
+
+/// Java's `Character.isWhitespace`: no-break spaces are none.
+fn is_java_blank(letter: char) -> bool {
+    letter.is_whitespace() && !matches!(letter, '\u{a0}' | '\u{2007}' | '\u{202f}' | '\u{85}')
+        || ('\u{1c}'..='\u{1f}').contains(&letter)
 }
 
 fn part_at_bytes(text: &[u8], delimiter: u8, index: usize) -> Option<Range<usize>> {
@@ -242,6 +299,7 @@ pub(super) const REPLACE: Definition = Definition {
     name: "replace",
     parameters: &[Parameter::Text; 3],
     required: 3,
+    repeats: false,
     returns: |_| DataType::Utf8View,
     is_nullable: always,
     evaluate: Evaluate::Arrays(|arguments| {
@@ -254,77 +312,13 @@ pub(super) const REPLACE: Definition = Definition {
     }),
 };
 
-/// `REGEXP_EXTRACT(text, expression[, group])`: what the group matched, 0 being all of the match; NULL where nothing matched.
-pub(super) fn regexp_extract(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let text = arguments.column(0)?;
-    let Some(expressions) = arguments.get(1)? else { return exec_err!("REGEXP_EXTRACT takes 2 to 3 arguments") };
-    let groups = arguments.get(2)?;
-    // A clone shares what was compiled, but not the memory that searches need: workers do not wait for each other.
-    let mut known = arguments.regex.cloned().map(|regex| (None, Extractor::new(regex)));
-    let (text, all_expressions) = (strings(&text), strings(&expressions.values));
-    let all_groups = groups.as_ref().map(|groups| (groups, integers(&groups.values)));
-    let mut matches = Cuts::of(text);
-    for row in 0..arguments.rows {
-        let group = all_groups.map_or(Some(0), |(groups, values)| integer_at(Some(values), groups.place(row), 0));
-        let (Some(text), Some(expression), Some(group)) =
-            (string_at(text, row), string_at(all_expressions, expressions.place(row)), group)
-        else {
-            matches.push_null();
-            continue;
-        };
-        let extractor = match &mut known {
-            Some((of, extractor)) if of.is_none_or(|of| of == expression) => extractor,
-            known => &mut known.insert((Some(expression), Extractor::new(compiled("regexp_extract", expression)?))).1,
-        };
-        match extractor.find(text, usize::try_from(group).unwrap_or(usize::MAX)) {
-            Some((start, end)) => matches.push(row, start..end),
-            None => matches.push_null(),
-        }
-    }
-    Ok(Arc::new(matches.finish()))
-}
-
-/// The regular expression that a function is given.
-pub(super) fn compiled(function: &str, expression: &str) -> Result<Regex> {
-    let function = function.to_uppercase();
-    if let Some((message, instead)) = java_only(expression) {
-        return exec_err!("{function}: {message}; {instead}");
-    }
-    Regex::new(&translated(expression))
-        .map_err(|error| exec_datafusion_err!("{function}: '{expression}' is no regular expression: {error}"))
-}
-
-/// `REGEXP_REPLACE(text, expression, replacement)`: the replacement is put in as it is, `$1` and backslashes too, as in Flink.
-pub(super) fn regexp_replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let columns = [arguments.column(0)?, arguments.column(1)?, arguments.column(2)?];
-    let [texts, expressions, replacements] = columns.each_ref().map(strings);
-    let mut known = arguments.regex.cloned().map(|regex| (None, regex));
-    let (mut replaced, mut bytes) = (StringViewBuilder::with_capacity(arguments.rows), 0_usize);
-    for row in 0..arguments.rows {
-        let (Some(text), Some(expression), Some(replacement)) =
-            (string_at(texts, row), string_at(expressions, row), string_at(replacements, row))
-        else {
-            replaced.append_null();
-            continue;
-        };
-        let regex = match &mut known {
-            Some((of, regex)) if of.is_none_or(|of| of == expression) => regex,
-            known => &mut known.insert((Some(expression), compiled("regexp_replace", expression)?)).1,
-        };
-        let count = || regex.find_iter(text).count();
-        bytes = bytes.saturating_add(growth::replaced_bytes(text, replacement, 0, count));
-        growth::check("regexp_replace", bytes)?;
-        replaced.append_value(regex.replace_all(text, NoExpand(replacement)));
-    }
-    Ok(Arc::new(replaced.finish()))
-}
-
 /// `OVERLAY(text PLACING part FROM start [FOR length])`: the text itself where nothing starts there, and nothing of it behind the part where it has less
 /// letters than the length, or that is none, as in Flink.
 pub(super) const OVERLAY: Definition = Definition {
     name: "overlay",
     parameters: &[Parameter::Text, Parameter::Text, Parameter::Integer, Parameter::Integer],
     required: 3,
+    repeats: false,
     returns: |_| DataType::Utf8View,
     is_nullable: always,
     evaluate: Evaluate::Arrays(|arguments| {
@@ -345,40 +339,6 @@ pub(super) const OVERLAY: Definition = Definition {
         }))
     }),
 };
-
-/// Patterns of Java's as the library has them, for functions that take them as they are. No query calls it: the planner does.
-pub(super) const JAVA_PATTERN: Definition = Definition {
-    name: "java_pattern",
-    parameters: &[Parameter::Text],
-    required: 1,
-    returns: |_| DataType::Utf8View,
-    is_nullable: always,
-    evaluate: Evaluate::Arrays(|arguments| {
-        let patterns = strings(&arguments[0]);
-        Ok(collect(patterns.len(), |row| string_at(patterns, row).map(translated)))
-    }),
-};
-
-/// A regular expression and room for what its groups match.
-struct Extractor {
-    regex: Regex,
-    groups: CaptureLocations,
-}
-
-impl Extractor {
-    fn new(regex: Regex) -> Extractor {
-        Extractor { groups: regex.capture_locations(), regex }
-    }
-
-    /// Where the group of the first match lies.
-    fn find(&mut self, text: &str, group: usize) -> Option<(usize, usize)> {
-        if group == 0 {
-            return self.regex.find(text).map(|found| (found.start(), found.end()));
-        }
-        self.regex.captures_read(&mut self.groups, text)?;
-        self.groups.get(group)
-    }
-}
 
 /// `BIN(number)`: in binary, two's complement.
 pub(super) fn bin(arguments: &[ArrayRef]) -> Result<ArrayRef> {
@@ -402,6 +362,34 @@ pub(super) fn hex(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let bytes: &BinaryViewArray = bytes.as_binary_view();
     Ok(collect(bytes.len(), |row| {
         bytes.is_valid(row).then(|| bytes.value(row).iter().map(|byte| format!("{byte:02X}")).collect())
+    }))
+}
+
+/// `UNHEX(text)`: the bytes that hexadecimal digits stand for, an odd first digit for one by itself; NULL where there are others.
+pub(super) fn unhex(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let bytes = strings(&arguments[0]).iter().map(|text| {
+        let digits: Option<Vec<u8>> = text?.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect();
+        let digits = digits?;
+        let (odd, pairs) = digits.split_at(digits.len() % 2);
+        Some(odd.iter().copied().chain(pairs.chunks(2).map(|pair| pair[0] * 16 + pair[1])).collect::<Vec<u8>>())
+    });
+    Ok(Arc::new(bytes.collect::<BinaryViewArray>()))
+}
+
+/// `TRANSLATE(text, from, to)`: characters of `from` become those of `to` at the same places, and are left out where it has none. Nothing
+/// changes where `from` is NULL, and nothing is put in where `to` is, as in Flink.
+pub(super) fn translate(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let [texts, from, to] = [0, 1, 2].map(|index| strings(&arguments[index]));
+    Ok(collect(texts.len(), |row| {
+        let text = string_at(texts, row)?;
+        let Some(from) = string_at(from, row) else { return Some(text.to_string()) };
+        let from: Vec<char> = from.chars().collect();
+        let to: Vec<char> = string_at(to, row).unwrap_or_default().chars().collect();
+        let translated = text.chars().filter_map(|letter| match from.iter().position(|known| *known == letter) {
+            Some(place) => to.get(place).copied(),
+            None => Some(letter),
+        });
+        Some(translated.collect())
     }))
 }
 
@@ -429,11 +417,12 @@ pub(super) fn is_alpha(arguments: &[ArrayRef]) -> Result<ArrayRef> {
 /// `IS_DIGIT(text)`: digits only.
 pub(super) fn is_digit(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let of_numbers = arguments[0].data_type().is_integer();
-    test(&arguments[0], |text| text.chars().all(char::is_numeric), of_numbers)
+    static DIGITS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\p{Nd}+$").expect("it is a pattern"));
+    test(&arguments[0], |text| DIGITS.is_match(text), of_numbers)
 }
 
 /// `IS_DECIMAL(text)`: a number.
 pub(super) fn is_decimal(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let of_numbers = arguments[0].data_type().is_numeric();
-    test(&arguments[0], |text| text.trim().parse::<f64>().is_ok_and(f64::is_finite), of_numbers)
+    test(&arguments[0], |text| double(text.trim()).is_some(), of_numbers)
 }

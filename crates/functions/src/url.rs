@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringViewArray};
+use arrow::datatypes::Int64Type;
 use datafusion_common::Result;
 
 /// Protocols of addresses that have parts.
@@ -74,6 +75,42 @@ fn part(url: &str, name: &str) -> Option<String> {
 /// What is before and behind a letter.
 fn split_at(text: &str, letter: char) -> (&str, Option<&str>) {
     text.split_once(letter).map_or((text, None), |(before, behind)| (before, Some(behind)))
+}
+
+/// `INET_ATON(text)`: an IPv4 address as a number; the last of fewer than four parts stands for the rest.
+pub(super) fn inet_aton(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let numbers = strings(&arguments[0]).iter().map(|text| address(text?));
+    Ok(Arc::new(numbers.collect::<Int64Array>()))
+}
+
+fn address(text: &str) -> Option<i64> {
+    let parts: Option<Vec<u32>> = text
+        .split('.')
+        .map(|part| {
+            let is_number = !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
+            if is_number { part.parse().ok() } else { None }
+        })
+        .collect();
+    let parts = parts?;
+    let (last, first) = parts.split_last()?;
+    if first.len() > 3 || first.iter().any(|part| *part > 255) {
+        return None;
+    }
+    let bits = 8 * (4 - first.len());
+    let rest = i64::from(*last);
+    if rest >> bits != 0 {
+        return None;
+    }
+    Some(first.iter().fold(0, |number, part| number << 8 | i64::from(*part)) << bits | rest)
+}
+
+/// `INET_NTOA(number)`: the IPv4 address of a number; NULL where it has more than 32 bits.
+pub(super) fn inet_ntoa(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let texts = arguments[0].as_primitive::<Int64Type>().iter().map(|number| {
+        let number = u32::try_from(number?).ok()?;
+        Some(std::net::Ipv4Addr::from(number).to_string())
+    });
+    Ok(Arc::new(texts.collect::<StringViewArray>()))
 }
 
 /// `URL_ENCODE(text)`: as forms are sent, in UTF-8.

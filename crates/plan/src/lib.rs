@@ -31,4 +31,5 @@ pub mod growth {
 pub use catalog::{Catalog, Relation, Table};
 pub use error::{Place, PlanError, PlanErrorKind, closest};
 pub use parse::{Parsed, Statement, parse};
+pub use pelton_functions::{always_casts, is_flink_cast};
 pub use query::{Planned, plan, plan_statements};

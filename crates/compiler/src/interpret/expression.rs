@@ -18,6 +18,7 @@ use datafusion_physical_expr::utils::collect_columns;
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion_physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use pelton_data::allowance::Allowance;
+use pelton_plan::always_casts;
 use pelton_plan::growth::{bounded, bytes_of_array, can_grow, is_too_large, joined};
 use pelton_state::kernel::KernelError;
 
@@ -314,6 +315,9 @@ fn node_can_fail(node: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> 
         return Ok(!data_type.is_signed_integer() && !is_float(&data_type));
     }
     if let Some(function) = node.downcast_ref::<ScalarFunctionExpr>() {
+        if let ("cast_as", [value, _]) = (function.fun().name(), function.args()) {
+            return Ok(!always_casts(&value.data_type(schema)?, function.return_type()));
+        }
         return Ok(!FUNCTIONS_THAT_NEVER_FAIL.contains(&function.fun().name()));
     }
     Ok(!(node.is::<Column>()

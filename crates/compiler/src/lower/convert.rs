@@ -2,10 +2,11 @@
 
 use arrow::datatypes::DataType;
 use pelton_data::time::{instant_ticks, ticks_per_second};
+use pelton_plan::is_flink_cast;
 
 use super::graph::{Bounds, Conversion, Literal, Machine, Misfit, Node, Operation, Rounding};
 
-/// [`conversion`], or [`own_conversion`].
+/// [`conversion`], [`own_conversion`], or [`flink_conversion`].
 pub(crate) type Convert = fn(&Node, &DataType, Misfit) -> Option<(Conversion, Option<Bounds>)>;
 
 /// How to cast the value of `from` to another type, and the bounds of the result; `None` where DataFusion must do it.
@@ -87,6 +88,26 @@ pub(crate) fn own_conversion(from: &Node, to: &DataType, misfit: Misfit) -> Opti
         }
         _ => conversion(from, to, misfit),
     }
+}
+
+/// As [`own_conversion`], of a query's own casts: whole numbers that do not fit lose their first bits, and decimals are NULL.
+pub(crate) fn flink_conversion(from: &Node, to: &DataType, misfit: Misfit) -> Option<(Conversion, Option<Bounds>)> {
+    use DataType::{Decimal128, Float32, Float64};
+    if !is_flink_cast(&from.data_type, to) {
+        return own_conversion(from, to, misfit);
+    }
+    let (conversion, bounds) = conversion(from, to, Misfit::Null)?;
+    Some(match (&from.data_type, conversion) {
+        (_, conversion) if matches!(to, Decimal128(..)) => (conversion, bounds),
+        (Float32 | Float64, Conversion::FromFloat { .. }) => (Conversion::FromFloatSaturating, None),
+        (_, Conversion::Scale { multiplier, check: Some(_), misfit }) => {
+            (Conversion::Scale { multiplier, check: None, misfit }, None)
+        }
+        (_, Conversion::Divide { divisor, rounding, check: Some(_), misfit }) => {
+            (Conversion::Divide { divisor, rounding, check: None, misfit }, None)
+        }
+        (_, fitting) => (fitting, bounds),
+    })
 }
 
 /// The days that Arrow's calendar reaches: from the year -262143 to the year 262142.

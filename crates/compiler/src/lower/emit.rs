@@ -433,6 +433,17 @@ impl<'a, 'f, C: Columns> Emitter<'a, 'f, C> {
                 let (value, fits) = self.integer_of_float(emitted.value, from, machine);
                 self.fitting(Emitted { value, ..emitted }, Some(fits), misfit)
             }
+            Conversion::FromFloatSaturating => {
+                let double = match from {
+                    Machine::Float32 => self.builder.ins().fpromote(types::F64, emitted.value),
+                    _ => emitted.value,
+                };
+                let is_long = matches!(machine, Machine::Integer { bits: 64, .. });
+                let (register, bits) = if is_long { (types::I64, 64) } else { (types::I32, 32) };
+                let whole = self.builder.ins().fcvt_to_sint_sat(register, double);
+                let value = self.resized(whole, Machine::Integer { bits, signed: true }, machine);
+                Emitted { value, ..emitted }
+            }
             Conversion::UpperHalf => {
                 let value = match from {
                     Machine::Wide => self.builder.ins().isplit(emitted.value).1,

@@ -87,6 +87,8 @@ pub(crate) enum Conversion {
     Float,
     /// From a float, towards zero; what does not fit is a misfit.
     FromFloat { misfit: Misfit },
+    /// From a float, towards zero: the least and greatest integer of 32 or 64 bits in place of what lies beyond, 0 for NaN, and of narrower integers the last bits.
+    FromFloatSaturating,
     /// Whether it is not zero.
     ToBoolean,
     /// The upper 64 of 128 bits.

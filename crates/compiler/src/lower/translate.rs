@@ -20,7 +20,7 @@ use datafusion_physical_expr_common::physical_expr::is_volatile;
 use pelton_data::column::VIEW_INLINE_LENGTH_MAX;
 use pelton_data::time::ticks_per_second;
 
-use super::convert::{Convert, conversion, own_conversion};
+use super::convert::{Convert, conversion, flink_conversion, own_conversion};
 use super::graph::{Arithmetic, Bounds, Conversion, Graph, Literal, Machine, Misfit, NodeId, Operation, Rounding};
 use crate::interpret::expression::can_fail;
 use crate::select::Comparison;
@@ -405,8 +405,9 @@ impl Translator {
                 let bounds = self.graph.node(value).bounds;
                 self.graph.add(Operation::NullIf(value, other), data_type, bounds)
             }
-            ("cast_as", [value, _]) => self.cast(value, &data_type, Misfit::Fails, own_conversion),
-            ("try_cast_as", [value, _]) => self.cast(value, &data_type, Misfit::Null, own_conversion),
+            ("cast_as", [value, _]) => self.cast(value, &data_type, Misfit::Fails, flink_conversion),
+            ("try_cast_as", [value, _]) => self.cast(value, &data_type, Misfit::Null, flink_conversion),
+            ("strict_cast_as", [value, _]) => self.cast(value, &data_type, Misfit::Fails, own_conversion),
             ("decimal_add", [left, right]) => self.fitting_decimal(Arithmetic::Add, left, right, data_type),
             ("decimal_subtract", [left, right]) => self.fitting_decimal(Arithmetic::Subtract, left, right, data_type),
             ("decimal_multiply", [left, right]) => self.fitting_decimal(Arithmetic::Multiply, left, right, data_type),

@@ -28,6 +28,7 @@ fn request(columns: &[(&str, DataType)], options: &[(&str, &str)], block_rows: u
         event_time: None,
         block_rows,
         seed: 9,
+        strict_values: false,
         host: Default::default(),
     }
 }

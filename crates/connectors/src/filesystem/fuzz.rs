@@ -172,6 +172,7 @@ fn read(format: &TextFormat, schema: &SchemaRef, bytes: &[u8], chunk_bytes: usiz
         event_time: None,
         block_rows: 1024,
         seed: 0,
+        strict_values: false,
         host: Default::default(),
     };
     let shape = files::row_shape(&request).unwrap();

@@ -49,7 +49,7 @@ pub(crate) fn source<'a>(request: &'a TableRequest, options: &'a Options) -> Res
 }
 
 fn source_of(request: &TableRequest, files: Vec<InputFile>, format: Format) -> Result<Box<dyn Source>, ConnectorError> {
-    match format {
+    match format.strict(request.strict_values) {
         Format::Text(format) => Ok(Box::new(text_source::TextSource::open(request, files, format)?)),
         Format::Parquet { on_error, .. } => {
             Ok(Box::new(parquet_source::ParquetSource::open(request, files, on_error)?))

@@ -30,6 +30,8 @@ pub(crate) struct FieldRules {
     pub(crate) timestamps: TimestampFormat,
     /// How escaped fields are to be read.
     pub(crate) escapes: Escapes,
+    /// Whether a value that does not fit its column is an error, also where Flink has one for it.
+    pub(crate) is_strict: bool,
 }
 
 /// Escape sequences.
@@ -145,27 +147,34 @@ impl ColumnDecoder {
     }
 
     /// Decodes more fields; `wrong` hears the row's index among them and the problem of each that cannot be decoded,
-    /// and NULL takes its place.
-    pub(crate) fn extend(&mut self, fields: &Fields, mut wrong: impl FnMut(usize, String)) {
+    /// and NULL takes its place: also where that is no error, as its last argument says.
+    pub(crate) fn extend(&mut self, fields: &Fields, mut wrong: impl FnMut(usize, String, bool)) {
         let Self { data_type, nullable, values, nulls } = self;
-        let mut sink =
-            FieldSink { nulls, nullable: *nullable, wrong: &mut |row, why| wrong(row, problem(why, data_type)) };
+        let wrong = &mut |row, why| wrong(row, problem(why, data_type), why == Wrong::TooLarge);
+        let mut sink = FieldSink { nulls, nullable: *nullable, wrong };
         match values {
-            Values::Boolean(bits) => sink.each(fields, |value| bits.append(value), value::boolean),
-            Values::Int8(values) => sink.each(fields, |value| values.push(value), narrow::<i8>),
-            Values::Int16(values) => sink.each(fields, |value| values.push(value), narrow::<i16>),
-            Values::Int32(values) => sink.each(fields, |value| values.push(value), narrow::<i32>),
-            Values::Int64(values) => sink.each(fields, |value| values.push(value), value::integer),
-            Values::Float32(values) => sink.each(fields, |value| values.push(value), value::float::<f32>),
-            Values::Float64(values) => sink.each(fields, |value| values.push(value), value::float::<f64>),
-            Values::Decimal { values, precision, scale } => {
-                sink.each(fields, |value| values.push(value), |text| value::decimal(text, *precision, *scale));
+            Values::Boolean(bits) => {
+                sink.each(fields, |value| bits.append(value), value::boolean, loose_boolean);
             }
-            Values::Date(values) => sink.each(fields, |value| values.push(value), time::date),
+            Values::Int8(values) => sink.each(fields, |value| values.push(value), narrow::<i8>, truncated::<i8>),
+            Values::Int16(values) => sink.each(fields, |value| values.push(value), narrow::<i16>, truncated::<i16>),
+            Values::Int32(values) => sink.each(fields, |value| values.push(value), narrow::<i32>, truncated::<i32>),
+            Values::Int64(values) => sink.each(fields, |value| values.push(value), value::integer, truncated::<i64>),
+            Values::Float32(values) => sink.each(fields, |value| values.push(value), value::float::<f32>, no_other),
+            Values::Float64(values) => sink.each(fields, |value| values.push(value), value::float::<f64>, no_other),
+            Values::Decimal { values, precision, scale } => {
+                let parse = |text: &[u8]| value::decimal(text, *precision, *scale);
+                let round = |text: &[u8], _| match value::rounded_decimal(text, *precision, *scale) {
+                    Err(Wrong::Range) => Err(Wrong::TooLarge),
+                    rounded => rounded,
+                };
+                sink.each(fields, |value| values.push(value), parse, round);
+            }
+            Values::Date(values) => sink.each(fields, |value| values.push(value), time::date, no_other),
             Values::Timestamp { values, ticks_per_second, zoned } => {
                 let format = fields.rules.timestamps;
                 let parse = |text: &[u8]| time::timestamp(text, format, *ticks_per_second, *zoned);
-                sink.each(fields, |value| values.push(value), parse);
+                sink.each(fields, |value| values.push(value), parse, no_other);
             }
             Values::String { builder, block } => sink.strings(fields, builder, block),
         }
@@ -211,6 +220,35 @@ fn narrow<T: TryFrom<i64>>(text: &[u8]) -> Result<T, Wrong> {
     T::try_from(value::integer(text)?).map_err(|_| Wrong::Range)
 }
 
+/// A number of JSON, which may have a fraction, as an integer; other formats and strings have none.
+fn truncated<T: TryFrom<i64>>(text: &[u8], form: Form) -> Result<T, Wrong> {
+    match form {
+        Form::JsonNumber => T::try_from(value::truncated(text)?).map_err(|_| Wrong::Range),
+        Form::Other => narrow(text),
+    }
+}
+
+/// Truth in any text, but not in an object or array.
+fn loose_boolean(text: &[u8], form: Form) -> Result<bool, Wrong> {
+    match (form, text.first()) {
+        (Form::JsonNumber, Some(b'{' | b'[')) => Err(Wrong::Form),
+        _ => Ok(value::loose_boolean(text)),
+    }
+}
+
+/// Of types for which Flink reads nothing else than is read at once.
+fn no_other<T>(_: &[u8], _: Form) -> Result<T, Wrong> {
+    Err(Wrong::Form)
+}
+
+/// What a field is, apart from its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// JSON without quotes.
+    JsonNumber,
+    Other,
+}
+
 /// Where decoded fields go.
 struct FieldSink<'a> {
     nulls: &'a mut NullBufferBuilder,
@@ -225,6 +263,7 @@ impl FieldSink<'_> {
         fields: &Fields,
         mut push: impl FnMut(T),
         parse: impl Fn(&[u8]) -> Result<T, Wrong>,
+        parse_loosely: impl Fn(&[u8], Form) -> Result<T, Wrong>,
     ) {
         let bytes = fields.bytes.as_slice();
         let has_null_literal = fields.rules.null_literal.is_some();
@@ -239,7 +278,7 @@ impl FieldSink<'_> {
                     continue;
                 }
             }
-            match unusual(bytes, span, fields.rules, &parse) {
+            match unusual(bytes, span, fields.rules, &parse, &parse_loosely) {
                 Ok(Some(value)) => {
                     push(value);
                     self.nulls.append_non_null();
@@ -313,13 +352,14 @@ fn append_string(
     Ok(())
 }
 
-/// A field that is NULL, escaped, or has blanks around it; or is indeed wrong.
+/// A field that is NULL, escaped, has blanks around it or does not fit its type; or is indeed wrong.
 #[cold]
 fn unusual<T>(
     bytes: &[u8],
     span: Span,
     rules: &FieldRules,
     parse: impl Fn(&[u8]) -> Result<T, Wrong>,
+    parse_loosely: impl Fn(&[u8], Form) -> Result<T, Wrong>,
 ) -> Result<Option<T>, Wrong> {
     if span.is_null() {
         return if span == Span::MISSING { Err(Wrong::Missing) } else { Ok(None) };
@@ -338,7 +378,18 @@ fn unusual<T>(
     if text.is_empty() && rules.empty_is_null && !span.is_quoted() {
         return Ok(None);
     }
-    parse(text).map(Some)
+    let form = match rules.escapes {
+        Escapes::Json if !span.is_quoted() => Form::JsonNumber,
+        _ => Form::Other,
+    };
+    match parse(text) {
+        Err(wrong) if !rules.is_strict => match parse_loosely(text, form) {
+            Ok(value) => Ok(Some(value)),
+            Err(Wrong::TooLarge) => Err(Wrong::TooLarge),
+            Err(_) => Err(wrong),
+        },
+        parsed => parsed.map(Some),
+    }
 }
 
 /// What is wrong with a field, and what would be right, for people.
@@ -355,6 +406,7 @@ pub(crate) fn problem(why: Wrong, data_type: &DataType) -> String {
         (Wrong::Range, DataType::Int32) => format!("does not fit {name} ({} to {})", i32::MIN, i32::MAX),
         (Wrong::Range, DataType::Int64) => format!("does not fit {name} ({} to {})", i64::MIN, i64::MAX),
         (Wrong::Range, _) => format!("does not fit {name}"),
+        (Wrong::TooLarge, _) => format!("does not fit {name}"),
         (Wrong::Digits, _) => format!("has more digits after the point than {name} keeps"),
         (Wrong::Zone, _) => {
             let zoned = name.replace("TIMESTAMP", "TIMESTAMP_LTZ");

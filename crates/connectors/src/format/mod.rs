@@ -120,6 +120,7 @@ impl Format {
                     empty_is_null: true,
                     timestamps: options.choice("csv.timestamp-format", TIMESTAMP_FORMATS)?.unwrap_or_default(),
                     escapes: Escapes::Csv { quote: dialect.quote, escape: dialect.escape },
+                    is_strict: false,
                 };
                 Format::Text(TextFormat { kind: TextKind::Csv(dialect), rules: Arc::new(rules), on_error })
             }
@@ -130,6 +131,7 @@ impl Format {
                     empty_is_null: false,
                     timestamps: standard.unwrap_or_default(),
                     escapes: Escapes::Json,
+                    is_strict: false,
                 };
                 let fail_on_missing_field = options.boolean(FAIL_ON_MISSING_FIELD, false)?;
                 if fail_on_missing_field && on_error == OnError::Null {
@@ -149,6 +151,18 @@ impl Format {
                     .unwrap_or(::parquet::basic::Compression::SNAPPY),
             },
         })
+    }
+}
+
+impl Format {
+    /// The same, for a session in which a value that does not fit its column is an error.
+    pub(crate) fn strict(mut self, is_strict: bool) -> Format {
+        if let Format::Text(format) = &mut self
+            && is_strict
+        {
+            Arc::make_mut(&mut format.rules).is_strict = true;
+        }
+        self
     }
 }
 

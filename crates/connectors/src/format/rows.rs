@@ -105,6 +105,16 @@ pub(crate) struct Failure {
     pub(crate) problem: String,
 }
 
+/// A value that cannot be decoded, and why.
+struct WrongValue {
+    /// Its row's index in a [`Split`].
+    row: usize,
+    column: usize,
+    problem: String,
+    /// Whether it is NULL then, and no error unless its column cannot be.
+    is_null: bool,
+}
+
 impl Split {
     fn clear(&mut self) {
         self.spans.clear();
@@ -257,7 +267,9 @@ impl RowDecoder {
                     ColumnDecoder::new(self.schema.field(index), rows_left + rows_left / 16 + 16)
                 });
                 let fields = Fields { bytes: &progress.bytes, text, split: &split, place: *place, rules: &self.rules };
-                decoder.extend(&fields, |row, problem| wrong.push((row, index, problem)));
+                decoder.extend(&fields, |row, problem, is_null| {
+                    wrong.push(WrongValue { row, column: index, problem, is_null });
+                });
             }
             let first_row = progress.rows;
             progress.rows += split.rows.len();
@@ -268,33 +280,36 @@ impl RowDecoder {
         self.finish(progress, decoders)
     }
 
-    /// Takes note of the rows of `split` that cannot be decoded. `wrong` has the row's index in `split`, the column and
-    /// the problem of each wrong value.
+    /// Takes note of the rows of `split` that cannot be decoded.
     fn reject(
         &self,
         progress: &mut Progress,
         split: &mut Split,
         first_row: usize,
-        mut wrong: Vec<(usize, usize, String)>,
+        mut wrong: Vec<WrongValue>,
     ) -> Result<(), SourceError> {
         // Of a row that goes, the value that tells why comes first.
-        let rejects = |column| self.on_error != OnError::Null || !self.schema.field(column).is_nullable();
-        wrong.sort_by_key(|&(row, column, _)| (row, !rejects(column), column));
+        let rejects = |wrong: &WrongValue| {
+            self.on_error != OnError::Null && !wrong.is_null || !self.schema.field(wrong.column).is_nullable()
+        };
+        wrong.sort_by_key(|value| (value.row, !rejects(value), value.column));
         let mut failures: Vec<_> = split.failures.drain(..).map(|failure| (failure, true)).collect();
         let mut rejected_row = None;
-        for (row, column, problem) in wrong {
+        for value in wrong {
+            let is_rejected = rejects(&value);
+            let WrongValue { row, column, problem, .. } = value;
             if rejected_row == Some(row) {
                 continue;
             }
-            if rejects(column) {
+            if is_rejected {
                 rejected_row = Some(row);
                 progress.leave_out(first_row + row);
             }
-            failures.push((self.failure(split, row, column, problem), rejects(column)));
+            failures.push((self.failure(split, row, column, problem), is_rejected));
         }
         failures.sort_by_key(|(failure, _)| failure.row.start);
         for (failure, is_rejected) in failures {
-            if self.on_error == OnError::Fail {
+            if is_rejected && self.on_error == OnError::Fail {
                 return Err(self.error(progress, &failure));
             }
             let mut left_out = std::mem::take(&mut progress.left_out);

@@ -9,6 +9,8 @@ pub(crate) enum Wrong {
     Range,
     /// A decimal with more digits after the point than the type keeps.
     Digits,
+    /// A decimal with more digits before the point than the type has, which is NULL unless values are read strictly.
+    TooLarge,
     /// A timestamp with a time zone, in a column without one.
     Zone,
     /// Not UTF-8.
@@ -135,20 +137,76 @@ pub(crate) fn boolean(text: &[u8]) -> Result<bool, Wrong> {
     }
 }
 
+/// `true` in any case, and false for every other text, as in Flink.
+pub(crate) fn loose_boolean(text: &[u8]) -> bool {
+    text.eq_ignore_ascii_case(b"true")
+}
+
+/// A number as an integer, without its fraction.
+pub(crate) fn truncated(text: &[u8]) -> Result<i64, Wrong> {
+    let number = Number::of(text)?;
+    let (kept, _) = number.rounded_down(0)?;
+    i64::try_from(if number.is_negative { -kept } else { kept }).map_err(|_| Wrong::Range)
+}
+
+/// A decimal number as its value times `10^scale`, the half rounded away from zero.
+pub(crate) fn rounded_decimal(text: &[u8], precision: u8, scale: i8) -> Result<i128, Wrong> {
+    let number = Number::of(text)?;
+    let (kept, is_upper_half) = number.rounded_down(scale)?;
+    let value = kept.checked_add(i128::from(is_upper_half)).ok_or(Wrong::Range)?;
+    if value >= 10i128.pow(u32::from(precision)) {
+        return Err(Wrong::Range);
+    }
+    Ok(if number.is_negative { -value } else { value })
+}
+
+/// A number as it is written.
+struct Number<'a> {
+    is_negative: bool,
+    /// Digits before and behind the point.
+    whole: &'a [u8],
+    fraction: &'a [u8],
+    exponent: i64,
+}
+
+impl<'a> Number<'a> {
+    fn of(text: &'a [u8]) -> Result<Number<'a>, Wrong> {
+        let (is_negative, rest) = signed(text);
+        let (number, exponent) = match rest.iter().position(|byte| matches!(byte, b'e' | b'E')) {
+            Some(at) => (&rest[..at], integer(&rest[at + 1..])?),
+            None => (rest, 0),
+        };
+        let (whole, fraction) = match memchr::memchr(b'.', number) {
+            Some(at) => (&number[..at], &number[at + 1..]),
+            None => (number, &[][..]),
+        };
+        if whole.is_empty() && fraction.is_empty() || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
+            return Err(Wrong::Form);
+        }
+        Ok(Number { is_negative, whole, fraction, exponent })
+    }
+
+    /// Its size times `10^scale` without a fraction, and whether that is a half or more.
+    fn rounded_down(&self, scale: i8) -> Result<(i128, bool), Wrong> {
+        let mut digits = self.whole.iter().chain(self.fraction).map(|digit| i128::from(digit - b'0'));
+        // So many digits stand before the place that is rounded to.
+        let kept = (self.whole.len() as i64).saturating_add(self.exponent).saturating_add(i64::from(scale));
+        let mut value = 0i128;
+        for _ in 0..kept.max(0) {
+            let digit = digits.next();
+            if value == 0 && digit.is_none() {
+                break;
+            }
+            let raised = value.checked_mul(10).and_then(|value| value.checked_add(digit.unwrap_or(0)));
+            value = raised.ok_or(Wrong::Range)?;
+        }
+        Ok((value, kept >= 0 && digits.next().is_some_and(|digit| digit >= 5)))
+    }
+}
+
 /// An exact decimal number as its value times `10^scale`. Scientific notation is understood.
 pub(crate) fn decimal(text: &[u8], precision: u8, scale: i8) -> Result<i128, Wrong> {
-    let (negative, rest) = signed(text);
-    let (number, exponent) = match rest.iter().position(|byte| matches!(byte, b'e' | b'E')) {
-        Some(at) => (&rest[..at], integer(&rest[at + 1..])?),
-        None => (rest, 0),
-    };
-    let (whole, fraction) = match memchr::memchr(b'.', number) {
-        Some(at) => (&number[..at], &number[at + 1..]),
-        None => (number, &[][..]),
-    };
-    if whole.is_empty() && fraction.is_empty() || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
-        return Err(Wrong::Form);
-    }
+    let Number { is_negative: negative, whole, fraction, exponent } = Number::of(text)?;
     // Zeros at the end of the fraction say nothing, however many there are.
     let fraction = &fraction[..fraction.iter().rposition(|&digit| digit != b'0').map_or(0, |at| at + 1)];
     let mut value = 0i128;
@@ -225,6 +283,35 @@ mod tests {
             assert_eq!(decimal(text.as_bytes(), 10, 2), value, "{text}");
         }
         assert_eq!(decimal(b"99999999999999999999999999999999999999", 38, 0), Ok(10i128.pow(38) - 1));
+    }
+
+    #[test]
+    fn decimals_are_rounded_where_their_types_keep_fewer_digits() {
+        for (text, value) in [
+            ("1.005", Ok(101)),
+            ("-1.005", Ok(-101)),
+            ("1.00499", Ok(100)),
+            ("99999999.994", Ok(9_999_999_999)),
+            ("99999999.995", Err(Wrong::Range)),
+            ("1e-3", Ok(0)),
+            ("5e-3", Ok(1)),
+            ("5e-99999999999", Ok(0)),
+            ("1e99999999999", Err(Wrong::Range)),
+            ("0e99999999999", Ok(0)),
+            ("x", Err(Wrong::Form)),
+        ] {
+            assert_eq!(rounded_decimal(text.as_bytes(), 10, 2), value, "{text}");
+        }
+        for (text, value) in [
+            ("1.9", Ok(1)),
+            ("-1.9", Ok(-1)),
+            ("1e2", Ok(100)),
+            ("9.3e18", Err(Wrong::Range)),
+            ("0.1e1", Ok(1)),
+            ("", Err(Wrong::Form)),
+        ] {
+            assert_eq!(truncated(text.as_bytes()), value, "{text}");
+        }
     }
 
     proptest! {

@@ -100,6 +100,7 @@ pub fn request(schema: Schema, options: BTreeMap<String, String>) -> TableReques
         event_time: None,
         block_rows: 1024,
         seed: 0,
+        strict_values: false,
         host: Default::default(),
     }
 }

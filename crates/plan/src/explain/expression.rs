@@ -12,7 +12,7 @@ use datafusion_physical_expr::expressions::{
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use pelton_data::column::sql_name;
 use pelton_functions::decimal::{is_to_double, operator_of};
-use pelton_functions::{cast_spelling, is_java_pattern};
+use pelton_functions::{cast_spelling, is_pattern_translation};
 
 use crate::parse::BASE64_PADDED;
 use crate::query::is_not_null_guard;
@@ -123,9 +123,8 @@ fn write_expression(f: &mut fmt::Formatter<'_>, expression: &dyn PhysicalExpr) -
     if let Some(like) = expression.downcast_ref::<LikeExpr>() {
         let negated = if like.negated() { "NOT " } else { "" };
         let operator = if like.case_insensitive() { "ILIKE" } else { "LIKE" };
-        let (text, pattern) =
-            (within(like.expr().as_ref(), PREDICATE + 1), within(like.pattern().as_ref(), PREDICATE + 1));
-        return write!(f, "{text} {negated}{operator} {pattern}");
+        let text = within(like.expr().as_ref(), PREDICATE + 1);
+        return write!(f, "{text} {negated}{operator} {}", like_pattern(like.pattern().as_ref()));
     }
     if let Some(list) = expression.downcast_ref::<InListExpr>() {
         let negated = if list.negated() { "NOT " } else { "" };
@@ -150,7 +149,7 @@ fn write_call(f: &mut fmt::Formatter<'_>, call: &ScalarFunctionExpr) -> fmt::Res
     if is_to_double(call.fun().name()) {
         return write!(f, "CAST({} AS DOUBLE)", within(call.args()[0].as_ref(), 0));
     }
-    if is_java_pattern(call.fun().name()) || is_not_null_guard(call.fun().name()) {
+    if is_pattern_translation(call.fun().name()) || is_not_null_guard(call.fun().name()) {
         return write_expression(f, call.args()[0].as_ref());
     }
     if let Some(cast) = cast_spelling(call.fun().name()) {
@@ -163,7 +162,25 @@ fn write_call(f: &mut fmt::Formatter<'_>, call: &ScalarFunctionExpr) -> fmt::Res
         return write!(f, "{name}({})", within(argument, 0));
     }
     let arguments: Vec<String> = call.args().iter().map(|argument| within(argument.as_ref(), 0)).collect();
-    write!(f, "{}({})", call.fun().name().to_uppercase(), arguments.join(", "))
+    let name = if call.fun().name() == "regexp_like" { "regexp" } else { call.fun().name() };
+    write!(f, "{}({})", name.to_uppercase(), arguments.join(", "))
+}
+
+/// The pattern behind LIKE as it is written there: a plan's escapes by a backslash.
+fn like_pattern(pattern: &dyn PhysicalExpr) -> String {
+    let within = |part: &dyn PhysicalExpr| Sql { expression: part, context: PREDICATE + 1 }.to_string();
+    if let Some(call) = pattern.downcast_ref::<ScalarFunctionExpr>()
+        && let (true, [pattern, escape]) = (is_pattern_translation(call.fun().name()), call.args())
+    {
+        return format!("{} ESCAPE {}", within(pattern.as_ref()), within(escape.as_ref()));
+    }
+    let text = within(pattern);
+    let escapes = |letter: char| text.contains(['\\', letter].iter().collect::<String>().as_str());
+    match pattern.is::<Literal>() && text.contains('\\') {
+        true if escapes('%') || escapes('_') => text + r" ESCAPE '\'",
+        true => text.replace(r"\\", r"\"),
+        false => text,
+    }
 }
 
 fn write_case(f: &mut fmt::Formatter<'_>, case: &CaseExpr) -> fmt::Result {

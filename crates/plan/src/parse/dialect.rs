@@ -3,13 +3,14 @@
 use std::cell::{Cell, RefCell};
 
 use sqlparser::ast::helpers::attached_token::AttachedToken;
-use sqlparser::ast::{CaseWhen, Expr, Function, Ident, Spanned, WindowType};
+use sqlparser::ast::{CaseWhen, Expr, Function, Ident, Spanned, Value, WindowType};
 use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::interval;
+use super::json;
 use super::patterns::{like_pattern, similar_to};
 use super::respell::respell;
 use crate::error::{Place, PlanError};
@@ -35,7 +36,7 @@ impl FlinkDialect {
         self.error.take()
     }
 
-    fn fail(&self, error: PlanError) -> ParserError {
+    pub(super) fn fail(&self, error: PlanError) -> ParserError {
         let text = error.to_string();
         self.error.replace(Some(error));
         ParserError::ParserError(text)
@@ -99,7 +100,10 @@ impl FlinkDialect {
         }
         let any = kind != Keyword::SIMILAR && parser.parse_keyword(Keyword::ANY);
         let pattern = parser.parse_subexpr(self.prec_value(Precedence::Like))?;
-        let escape = parser.parse_escape_char()?;
+        let escape = match parser.parse_keyword(Keyword::ESCAPE) {
+            true => Some(parser.parse_subexpr(self.prec_value(Precedence::Like))?),
+            false => None,
+        };
         if kind == Keyword::SIMILAR {
             return similar_to(text.clone(), negated, &pattern, escape.as_ref()).map_err(|error| self.fail(error));
         }
@@ -107,7 +111,9 @@ impl FlinkDialect {
             Some(escape) => like_pattern(&pattern, escape).map_err(|error| self.fail(error))?,
             None => pattern,
         };
-        let (expr, pattern, escape_char) = (Box::new(text.clone()), Box::new(pattern), None);
+        // Without ESCAPE nothing is escaped, which is said where types are known.
+        let escape_char = escape.map(|escape| Value::SingleQuotedString("\\".to_string()).with_span(escape.span()));
+        let (expr, pattern) = (Box::new(text.clone()), Box::new(pattern));
         Ok(match kind {
             Keyword::LIKE => Expr::Like { negated, any, expr, pattern, escape_char },
             _ => Expr::ILike { negated, any, expr, pattern, escape_char },
@@ -228,6 +234,10 @@ impl Dialect for FlinkDialect {
         if is_partition_by(parser) {
             return Some(Ok(self.prec_value(Precedence::Or)));
         }
+        // It stands between the keys and values of JSON_OBJECT, and is no operator.
+        if parser.peek_token_ref().token == Token::Colon {
+            return Some(Ok(self.prec_unknown()));
+        }
         let is_comparison = matches!(parser.peek_token_ref().token, Token::CustomBinaryOperator(_));
         is_comparison.then(|| Ok(self.prec_value(Precedence::Eq)))
     }
@@ -235,6 +245,9 @@ impl Dialect for FlinkDialect {
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         if self.is_left_to_parser.take() {
             return None;
+        }
+        if let Some(name) = json::next_call(parser) {
+            return Some(self.parse_json_call(parser, name));
         }
         match parser.peek_tokens_ref::<2>().map(|token| &token.token) {
             [Token::Word(word), _] if word.keyword == Keyword::INTERVAL => Some(interval::parse_literal(parser)),
@@ -257,6 +270,9 @@ impl Dialect for FlinkDialect {
                 _ => Expr::IsNotDistinctFrom(Box::new(left.clone()), Box::new(right)),
             };
             return Some(right.map(compared));
+        }
+        if json::is_json(parser) {
+            return Some(self.parse_is_json(parser, left));
         }
         if is_partition_by(parser) {
             return Some(self.parse_partitioned_query(parser, left));

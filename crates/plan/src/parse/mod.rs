@@ -10,6 +10,8 @@ mod script;
 
 mod dialect;
 
+mod json;
+
 mod respell;
 
 mod respell_time;

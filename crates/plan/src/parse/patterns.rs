@@ -1,97 +1,58 @@
 //! Patterns of LIKE and SIMILAR TO, respelt.
 
+use pelton_functions::PatternError;
 use sqlparser::ast::{Expr, Spanned, Value, ValueWithSpan};
 
 use super::respell::{call, not, text_literal};
 use crate::error::{Place, PlanError};
 
-/// The pattern of `LIKE pattern ESCAPE escape` with a backslash in place of the letter that escapes others.
-pub(crate) fn like_pattern(pattern: &Expr, escape: &ValueWithSpan) -> Result<Expr, PlanError> {
-    let single = match &escape.value {
-        Value::SingleQuotedString(text) => text.chars().next().filter(|_| text.chars().count() == 1),
-        _ => None,
-    };
-    let Some(escape_letter) = single else {
-        return Err(PlanError::invalid(Place::of(escape.span), "what ESCAPE names must be one character")
-            .with_hint("write ESCAPE '!'"));
-    };
-    let span = pattern.span();
-    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = pattern else {
-        let construct = "ESCAPE behind a pattern that is no literal";
-        return Err(PlanError::unsupported(Place::of(span), construct, "write the pattern as 'text', or use LOCATE"));
-    };
-    let mut rewritten = String::new();
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        if letter != escape_letter {
-            rewritten.push_str(if letter == '\\' { "\\" } else { "" });
-            rewritten.push(letter);
-            continue;
-        }
-        match letters.next() {
-            Some(escaped) if escaped == '%' || escaped == '_' || escaped == escape_letter => {
-                rewritten.push_str(if escaped == '%' || escaped == '_' || escaped == '\\' { "\\" } else { "" });
-                rewritten.push(escaped);
-            }
-            _ => {
-                let message = format!("in the pattern '{text}' the letter {escape_letter} escapes nothing");
-                let hint = format!("write it before %, _ or another {escape_letter}");
-                return Err(PlanError::invalid(Place::of(span), message).with_hint(hint));
-            }
-        }
-    }
-    Ok(text_literal(&rewritten, span))
+/// The pattern of `LIKE pattern ESCAPE escape` with a backslash in place of the character that escapes others.
+pub(crate) fn like_pattern(pattern: &Expr, escape: &Expr) -> Result<Expr, PlanError> {
+    respelt(pattern, Some(escape), "like_pattern", pelton_functions::like)
 }
 
 /// `text [NOT] SIMILAR TO pattern [ESCAPE escape]`
-pub(crate) fn similar_to(
-    text: Expr,
-    negated: bool,
-    pattern: &Expr,
-    escape: Option<&ValueWithSpan>,
-) -> Result<Expr, PlanError> {
-    let span = pattern.span();
-    let matches = call("regexp_like", vec![text, text_literal(&similar_pattern(pattern, escape)?, span)], span);
+pub(crate) fn similar_to(text: Expr, negated: bool, pattern: &Expr, escape: Option<&Expr>) -> Result<Expr, PlanError> {
+    let respelt = respelt(pattern, escape, "similar_pattern", pelton_functions::similar)?;
+    let matches = call("regexp_like", vec![text, respelt], pattern.span());
     Ok(if negated { not(matches) } else { matches })
 }
 
-/// A regular expression for a SIMILAR TO pattern: `%` and `_` as in LIKE, the rest as in regular expressions.
-fn similar_pattern(pattern: &Expr, escape: Option<&ValueWithSpan>) -> Result<String, PlanError> {
-    let place = Place::of(pattern.span());
-    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = pattern else {
-        return Err(PlanError::unsupported(
-            place,
-            "SIMILAR TO with a pattern that is no literal",
-            "use REGEXP(text, pattern)",
-        ));
+/// A pattern rewritten: now where it is a literal, for each row otherwise.
+fn respelt(
+    pattern: &Expr,
+    escape: Option<&Expr>,
+    function: &str,
+    rewrite: fn(&str, Option<char>) -> Result<String, PatternError>,
+) -> Result<Expr, PlanError> {
+    let span = pattern.span();
+    let letter = match escape.map(|escape| (text_of(escape), escape)) {
+        None => Some(None),
+        Some((Some(text), escape)) => Some(escape_letter(text, escape)?),
+        Some((None, _)) => None,
     };
-    let escape = match escape.map(|escape| &escape.value) {
-        Some(Value::SingleQuotedString(text)) => text.chars().next(),
-        _ => None,
-    };
-    let mut expression = String::from("(?s)^(?:");
-    let mut letters = text.chars();
-    let mut is_in_class = false;
-    while let Some(letter) = letters.next() {
-        if Some(letter) == escape {
-            let escaped = letters.next().map(String::from).unwrap_or_default();
-            expression.push_str(&regex::escape(&escaped));
-            continue;
-        }
-        match letter {
-            '%' if !is_in_class => expression.push_str(".*"),
-            '_' if !is_in_class => expression.push('.'),
-            '.' | '^' | '$' | '\\' if !is_in_class => expression.extend(['\\', letter]),
-            _ => {
-                is_in_class = (is_in_class || letter == '[') && letter != ']';
-                expression.push(letter);
-            }
-        }
+    match (text_of(pattern), letter) {
+        (Some(text), Some(letter)) => match rewrite(text, letter) {
+            Ok(rewritten) => Ok(text_literal(&rewritten, span)),
+            Err(error) => Err(PlanError::invalid(Place::of(span), error.message).with_hint(error.hint)),
+        },
+        _ => Ok(call(function, [pattern].into_iter().chain(escape).cloned().collect(), span)),
     }
-    expression.push_str(")$");
-    match regex::Regex::new(&expression) {
-        Ok(_) => Ok(expression),
-        Err(_) => Err(PlanError::invalid(place, format!("'{text}' is no SIMILAR TO pattern"))
-            .with_hint("close all brackets, and put what * + ? { repeat before them")),
+}
+
+fn text_of(expression: &Expr) -> Option<&str> {
+    match expression {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
+        _ => None,
+    }
+}
+
+/// The character that ESCAPE names; none where the text is empty.
+fn escape_letter(text: &str, escape: &Expr) -> Result<Option<char>, PlanError> {
+    let mut letters = text.chars();
+    match (letters.next(), letters.next()) {
+        (letter, None) => Ok(letter),
+        _ => Err(PlanError::invalid(Place::of(escape.span()), "what ESCAPE names must be one character")
+            .with_hint("write ESCAPE '!'")),
     }
 }

@@ -90,6 +90,9 @@ pub(crate) fn is_written(name: &str) -> bool {
             | "CHARACTER_DECODE"
             | "CHARACTER_ENCODE"
             | "FLOOR_TO"
+            | "IS_JSON_VALUE"
+            | "LIKE_PATTERN"
+            | "SIMILAR_PATTERN"
             | "SUBSTRING_FROM"
             | "LENGTH_BETWEEN"
             | "TIMESTAMPADD_TIME"
@@ -143,7 +146,7 @@ fn name_of(function: &Function) -> Option<String> {
 }
 
 /// The arguments of a call that is nothing but a call.
-fn plain_arguments(function: &Function) -> Option<Vec<Expr>> {
+pub(super) fn plain_arguments(function: &Function) -> Option<Vec<Expr>> {
     let is_plain = function.over.is_none() && function.filter.is_none() && function.within_group.is_empty();
     match &function.args {
         FunctionArguments::None if is_plain => Some(Vec::new()),
@@ -442,6 +445,15 @@ pub(super) fn text_literal(text: &str, span: Span) -> Expr {
 
 pub(super) fn number_literal(digits: &str, span: Span) -> Expr {
     Expr::Value(Value::Number(digits.to_string(), false).with_span(span))
+}
+
+/// A call that was written, at the place of its name.
+pub(super) fn written_call(name: &str, arguments: Vec<Expr>, span: Span) -> Expr {
+    let mut written = call(name, arguments, span);
+    if let Expr::Function(function) = &mut written {
+        function.name = ObjectName::from(vec![Ident::with_span(span, name.to_lowercase())]);
+    }
+    written
 }
 
 /// A call that stands in for a spelling of Flink: its name is at the place of what was written, and takes no room there, by which it is

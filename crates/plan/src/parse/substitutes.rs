@@ -20,15 +20,8 @@ pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
         "STR_TO_MAP" => "use SPLIT_INDEX or REGEXP_EXTRACT for each value",
         "SPLIT" => "write SPLIT_INDEX(text, ',', 0) for each value",
         "REGEXP_EXTRACT_ALL" => "write REGEXP_EXTRACT(text, pattern, 1) for each value",
-        "JSON_QUERY" => "use JSON_VALUE for each value",
-        "JSON_OBJECT" | "JSON_ARRAY" | "JSON_STRING" | "JSON" => {
-            r#"put the text together: CONCAT('{"a": ', CAST(a AS STRING), '}')"#
-        }
-        "JSON_QUOTE" => r#"write CONCAT('"', text, '"')"#,
-        "JSON_UNQUOTE" => r#"write TRIM(BOTH '"' FROM text)"#,
+        "JSON" => "it makes values of JSON_OBJECT and JSON_ARRAY from texts; elsewhere the text is enough",
         "PARSE_JSON" | "TRY_PARSE_JSON" => "keep the text, and take values out of it with JSON_VALUE(text, '$.a')",
-        "UNHEX" => "write DECODE(text, 'hex')",
-        "PRINTF" => "put the text together with CONCAT, LPAD and CAST(number AS STRING)",
         "SOURCE_WATERMARK" => "write WATERMARK FOR time AS time - INTERVAL '5' SECOND in CREATE TABLE",
         "DIGEST" | "BLAKE2B" | "BLAKE2S" | "BLAKE3" => "use MD5, SHA1, SHA256 or SHA2(text, 512)",
         "ELEMENT" => "aggregate with FIRST_VALUE in place of ARRAY_AGG",

@@ -5,7 +5,6 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::reader::NESTING_MAX;
 use super::refuse::OPERATOR_WORDS;
-use super::substitutes;
 use crate::error::{Place, PlanError};
 
 /// A statement's tokens without blanks, seen from one of them.
@@ -28,11 +27,6 @@ impl Words<'_, '_> {
     /// Whether the token so many places on is this word, not in backticks.
     fn is(&self, offset: usize, word: &str) -> bool {
         self.token(offset).is_some_and(|token| is_word(token, word))
-    }
-
-    /// Whether these words follow one another.
-    fn are(&self, words: &[&str]) -> bool {
-        words.iter().enumerate().all(|(offset, word)| self.is(offset, word))
     }
 
     /// Whether the statement ends so many places on.
@@ -67,18 +61,8 @@ impl Words<'_, '_> {
                 Token::RParen => depth -= 1,
                 _ if depth > 1 => {}
                 Token::Colon => return true,
-                Token::Word(_)
-                    if self.is(offset, "ON")
-                        && ["NULL", "EMPTY", "ERROR"].into_iter().any(|word| self.is(offset + 1, word)) =>
-                {
-                    return true;
-                }
-                token
-                    if JSON_WORDS.into_iter().any(|word| is_word(token, word))
-                        && self.token(offset - 1).is_some_and(ends_operand) =>
-                {
-                    return true;
-                }
+                Token::Word(_) if self.is(offset, "ON") && self.is(offset + 1, "NULL") => return true,
+                token if is_word(token, "VALUE") && self.token(offset - 1).is_some_and(ends_operand) => return true,
                 _ => {}
             }
             // What is nested deeper is not read anyway.
@@ -101,9 +85,6 @@ impl Words<'_, '_> {
 fn is_word(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
-
-/// Words that belong to the syntax of JSON functions where they stand behind an operand: elsewhere they are names.
-const JSON_WORDS: [&str; 3] = ["VALUE", "WRAPPER", "RETURNING"];
 
 /// Words, besides operators, that an operand follows.
 const OPENING_WORDS: [&str; 8] = ["ALL", "CASE", "DISTINCT", "ELSE", "ESCAPE", "THEN", "TO", "WHEN"];
@@ -153,18 +134,10 @@ fn check_word(words: &Words<'_, '_>, word: &str) -> Result<(), PlanError> {
         "BETWEEN" if words.is(1, "ASYMMETRIC") && !words.is(2, "AND") => {
             words.refuse(0, "BETWEEN ASYMMETRIC", "leave ASYMMETRIC out: it says what BETWEEN does without it")
         }
-        "IS" if words.is(1, "JSON") || words.are(&["IS", "NOT", "JSON"]) => {
-            words.refuse(0, "IS JSON", "write JSON_EXISTS(text, '$')")
-        }
         // With plain arguments it may be a function that the program has added.
-        "JSON_OBJECT" | "JSON_ARRAY" | "JSON_QUERY" | "JSON_OBJECTAGG" if words.opens(1) && words.has_json_syntax() => {
-            let instead = substitutes::instead_of(&upper).unwrap_or("write LISTAGG(key || ':' || value)");
-            words.refuse(0, &upper, instead)
+        "JSON_OBJECTAGG" if words.opens(1) && words.has_json_syntax() => {
+            words.refuse(0, "JSON_OBJECTAGG", "write LISTAGG(key || ':' || value)")
         }
-        "RETURNING" if matches!(words.before(), Some(Token::SingleQuotedString(_))) => {
-            words.refuse(0, "RETURNING", "write CAST(JSON_VALUE(text, path) AS INT)")
-        }
-        "ON" if words.is(1, "EMPTY") || words.is(1, "ERROR") => check_default(words),
         "GROUP" if words.is(1, "BY") && words.opens(2) && words.token(3) == Some(&Token::RParen) => {
             words.refuse(0, "GROUP BY ()", "leave it out: aggregates alone are of all rows")
         }
@@ -178,9 +151,6 @@ fn check_word(words: &Words<'_, '_>, word: &str) -> Result<(), PlanError> {
         "SELECT" if words.is(1, "TOP") && matches!(words.token(2), Some(Token::Number(..))) => {
             let instead = format!("write LIMIT {} at the end of the query", words.number(2));
             words.refuse(1, "TOP", &instead)
-        }
-        "FETCH" if words.is(1, "FIRST") || words.is(1, "NEXT") => {
-            words.refuse(0, "FETCH", &format!("write LIMIT {}", words.number(2)))
         }
         // Not `WATERMARK FOR share AS …` nor `SUBSTRING(… FOR share)`.
         "FOR" if words.ends(2) || ["OF", "NOWAIT", "SKIP"].iter().any(|word| words.is(2, word)) => {
@@ -198,18 +168,4 @@ fn check_word(words: &Words<'_, '_>, word: &str) -> Result<(), PlanError> {
         }
         _ => Ok(()),
     }
-}
-
-/// `… ON EMPTY` and `… ON ERROR` behind the path of JSON_VALUE; `JOIN … ON error = …` is something else.
-fn check_default(words: &Words<'_, '_>) -> Result<(), PlanError> {
-    let ends = match words.token(2) {
-        Some(Token::RParen) => true,
-        Some(token) => ["NULL", "ERROR", "DEFAULT"].into_iter().any(|word| is_word(token, word)),
-        None => false,
-    };
-    if !ends {
-        return Ok(());
-    }
-    let construct = if words.is(1, "EMPTY") { "ON EMPTY" } else { "ON ERROR" };
-    words.refuse(0, construct, "leave out NULL ON …; for DEFAULT write COALESCE(JSON_VALUE(text, path), value)")
 }

@@ -266,7 +266,7 @@ impl RelationBuilder {
     /// [`PlanError`] where the query does what streams cannot, the table does not take its rows, or a table has been
     /// defined anew since [`RelationBuilder::table`].
     pub fn plan(&self, catalog: &Catalog, into: Option<&str>) -> Result<Planned, PlanError> {
-        on_deep_stack(|| self.plan_here(catalog, into))
+        on_deep_stack(catalog, || self.plan_here(catalog, into))
     }
 
     fn plan_here(&self, catalog: &Catalog, into: Option<&str>) -> Result<Planned, PlanError> {
@@ -321,7 +321,9 @@ pub fn call(catalog: &Catalog, name: &str, arguments: Vec<Expr>) -> Result<Expr,
 fn step(expressions: &[Expr], plan: impl FnOnce() -> Result<LogicalPlan> + Send) -> Result<LogicalPlan, PlanError> {
     let mut landmarks = Landmarks::default();
     expressions.iter().for_each(|expression| note_functions(expression, &mut landmarks));
-    let plan = on_deep_stack(|| plan().and_then(|plan| optimize::coerce(plan.clone()).map(|_| plan)));
+    // Which values a cast has does not matter before the whole query is planned.
+    let checked = || plan().and_then(|plan| optimize::coerce(plan.clone()).map(|_| plan));
+    let plan = on_deep_stack(&Catalog::default(), checked);
     plan.map_err(|error| diagnose(error, &landmarks))
 }
 

@@ -54,8 +54,14 @@ pub(super) fn order_place(query: &Query) -> Result<Option<Place>, PlanError> {
 }
 
 pub(super) fn limit_place(query: &Query) -> Result<Option<Place>, PlanError> {
-    if query.fetch.is_some() {
-        refuse(Place::of(query.span()), "FETCH", "write LIMIT 10")?;
+    if let Some(fetch) = &query.fetch {
+        let quantity = fetch.quantity.as_ref().map(Spanned::span);
+        let place = Place::of(quantity.unwrap_or_else(|| query.span()));
+        let has_limit = matches!(&query.limit_clause, Some(LimitClause::LimitOffset { limit: Some(_), .. }));
+        if fetch.with_ties || fetch.percent || has_limit {
+            refuse(place, "FETCH with TIES, PERCENT or LIMIT", "write FETCH FIRST 10 ROWS ONLY")?;
+        }
+        return Ok(place);
     }
     let place = match &query.limit_clause {
         None => return Ok(None),

@@ -364,7 +364,7 @@ impl Aliases {
 }
 
 /// Writes a query, or a part of it, as DataFusion needs it. Columns of a SELECT that have no name, or one that is taken, get one; `1e3`
-/// is a DOUBLE; `!=` and `==` are `<>` and `=`.
+/// is a DOUBLE; `!=` and `==` are `<>` and `=`; FETCH is LIMIT.
 fn respell(written: &mut impl VisitMut) {
     struct Speller;
     impl VisitorMut for Speller {
@@ -386,6 +386,21 @@ fn respell(written: &mut impl VisitMut) {
                     _ => {}
                 },
                 _ => {}
+            }
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            // FETCH FIRST 3 ROWS ONLY is LIMIT 3.
+            if let Some(fetch) = query.fetch.take() {
+                let one = || ast::Expr::Value(ast::Value::Number("1".to_string(), false).with_empty_span());
+                let limit = Some(fetch.quantity.unwrap_or_else(one));
+                match &mut query.limit_clause {
+                    Some(ast::LimitClause::LimitOffset { limit: none, .. }) => *none = limit,
+                    clause => {
+                        *clause = Some(ast::LimitClause::LimitOffset { limit, offset: None, limit_by: Vec::new() })
+                    }
+                }
             }
             ControlFlow::Continue(())
         }

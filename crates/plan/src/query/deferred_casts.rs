@@ -11,6 +11,7 @@ use datafusion_common::{DFSchema, DFSchemaRef, Result, ScalarValue};
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 use super::lower::simplify;
+use super::strictness::is_strict;
 
 /// The expression with such casts as calls.
 pub(super) fn defer_casts(expression: Expr) -> Result<Expr> {
@@ -44,5 +45,9 @@ fn deferred_cast(part: Expr) -> Result<Transformed<Expr>> {
     }
     let target = ScalarValue::try_from(target)?;
     let operand = cast.expr.as_ref().clone();
-    Ok(Transformed::yes(pelton_functions::cast_as(operand, Expr::Literal(target, None))))
+    let target = Expr::Literal(target, None);
+    Ok(Transformed::yes(match is_strict() {
+        true => pelton_functions::strict_cast_as(operand, target),
+        false => pelton_functions::cast_as(operand, target),
+    }))
 }

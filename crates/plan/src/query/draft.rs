@@ -14,7 +14,7 @@ use pelton_data::arrangement::Arrangement;
 use pelton_data::column::logical_type;
 use pelton_data::over::OverSpec;
 use pelton_data::zone::Zone;
-use pelton_functions::{cast_as, cast_literal, is_own_cast};
+use pelton_functions::{is_flink_cast, is_own_cast, strict_cast_as, strict_cast_literal};
 
 use super::context::external;
 use super::source::SourceDraft;
@@ -355,10 +355,11 @@ pub(super) fn cast_to(expression: Expr, data_type: &DataType, scope: &DFSchema) 
     if own_type == *data_type {
         return Ok(expression);
     }
-    if is_own_cast(&own_type, data_type) {
+    // Nobody asked for this cast: what does not fit is an error, also where a query's own cast would make something else of it.
+    if is_own_cast(&own_type, data_type) || is_flink_cast(&own_type, data_type) {
         return Ok(match expression {
-            Expr::Literal(value, _) => Expr::Literal(cast_literal(&value, data_type, false)?, None),
-            computed => cast_as(computed, Expr::Literal(ScalarValue::try_from(data_type)?, None)),
+            Expr::Literal(value, _) => Expr::Literal(strict_cast_literal(&value, data_type)?, None),
+            computed => strict_cast_as(computed, Expr::Literal(ScalarValue::try_from(data_type)?, None)),
         });
     }
     if let Expr::Cast(cast) = &expression

@@ -11,17 +11,19 @@ use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::logical_plan::Values;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
-    BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, WindowFunctionDefinition,
-    binary_expr, cast,
+    BinaryExpr, Cast, Expr, ExprSchemable, Like, LogicalPlan, LogicalPlanBuilder, Operator, WindowFunctionDefinition,
+    binary_expr, cast, lit, not,
 };
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use pelton_functions::decimal::DIGITS_MAX;
+use pelton_functions::{is_flink_cast, makes_null};
 
 use super::common_types::{align_union, bring_together, must_cast};
 use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic, decimal_comparison, decimal_range};
 use super::deferred_casts::defer_casts;
 use super::instants::instant;
 use super::lengths::{check_comparable, check_lengths, field_of_length, of_equal_days, refine_time};
+use super::strictness::is_strict;
 
 /// The plan with Flink's types.
 pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -62,19 +64,19 @@ fn retyped_values(node: LogicalPlan) -> Result<LogicalPlan> {
 fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match &mut expression {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(length)), _) => *length = of_equal_days(*length),
-        // Not all numbers are instants: the others are NULL, so this is settled before it is said what may be.
-        Expr::Cast(Cast { expr, field })
-            if matches!(field.data_type(), DataType::Timestamp(_, Some(_)))
-                && expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer()) =>
-        {
+        Expr::Cast(Cast { expr, field }) if may_lose_value(expr, field.data_type(), schema) => {
             let target = Expr::Literal(ScalarValue::try_from(field.data_type())?, None);
             return Ok(Transformed::yes(pelton_functions::cast_as(std::mem::take(&mut **expr), target)));
         }
         Expr::BinaryExpr(BinaryExpr {
+            left,
             right,
-            op: Operator::RegexMatch | Operator::RegexNotMatch | Operator::RegexIMatch | Operator::RegexNotIMatch,
-            ..
-        }) => mean_java(right, schema),
+            op: op @ (Operator::RegexMatch | Operator::RegexNotMatch | Operator::RegexIMatch | Operator::RegexNotIMatch),
+        }) => return Ok(Transformed::yes(java_match(*op, std::mem::take(&mut **left), std::mem::take(&mut **right)))),
+        Expr::Like(like) if like.escape_char.is_none() => {
+            escape_by_name(like, schema);
+            return Ok(Transformed::yes(expression));
+        }
         Expr::BinaryExpr(BinaryExpr { left, right, op }) => {
             check_lengths(*op, left, right, schema)?;
             refine_time(*op, left, right, schema);
@@ -129,6 +131,12 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
     Ok(Transformed::yes(exact.unwrap_or(expression)))
 }
 
+/// Functions that DataFusion computes of a FLOAT as a FLOAT, and Flink of every number as a DOUBLE.
+const DOUBLE_FUNCTIONS: [&str; 17] = [
+    "acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "cot", "degrees", "exp", "ln", "log10", "radians", "sin",
+    "sinh", "tan", "tanh",
+];
+
 fn bring_branches_together(case: &mut Case, schema: &DFSchema) {
     let (mut whens, mut results): (Vec<&mut Expr>, Vec<&mut Expr>) =
         case.when_then_expr.iter_mut().map(|(when, then)| (&mut **when, &mut **then)).unzip();
@@ -159,6 +167,15 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
             bring_together(&mut values, schema);
             Ok(Transformed::yes(Expr::ScalarFunction(call)))
         }
+        (name, _) if DOUBLE_FUNCTIONS.contains(&name) => {
+            for argument in &mut call.args {
+                let own = argument.get_type(schema);
+                if own.is_ok_and(|own| own.is_numeric() && own != DataType::Float64) {
+                    *argument = cast(std::mem::take(argument), DataType::Float64);
+                }
+            }
+            Ok(Transformed::yes(Expr::ScalarFunction(call)))
+        }
         ("abs", Some(integer)) if integer.is_signed_integer() => {
             Ok(Transformed::yes(pelton_functions::absolute(call.args)))
         }
@@ -168,10 +185,6 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
         }),
         ("overlay", _) => Ok(Transformed::yes(pelton_functions::overlay(call.args))),
         ("power", _) => Ok(Transformed::yes(pelton_functions::power(call.args))),
-        ("regexp_count" | "regexp_instr" | "regexp_like" | "regexp_match", _) => {
-            call.args.get_mut(1).into_iter().for_each(|pattern| mean_java(pattern, schema));
-            Ok(Transformed::yes(Expr::ScalarFunction(call)))
-        }
         ("replace", _) if call.args.len() == 3 && may_be_empty(&call.args[1]) => {
             Ok(Transformed::yes(pelton_functions::replace(call.args)))
         }
@@ -193,6 +206,9 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
             call.args[0] = cast(std::mem::take(&mut call.args[0]), wide);
             Ok(Transformed::yes(cast(Expr::ScalarFunction(call), DataType::Decimal128(precision, 0))))
         }
+        ("round", Some(integer)) if integer.is_signed_integer() => {
+            Ok(Transformed::yes(pelton_functions::round_integer(call.args)))
+        }
         ("round", Some(float)) if float.is_floating() => Ok(Transformed::yes(pelton_functions::round(call.args))),
         ("to_timestamp_ltz", Some(data_type)) => instant(call, &data_type, schema).map(Transformed::yes),
         ("trunc", Some(float)) if float.is_floating() => Ok(Transformed::yes(pelton_functions::truncate(call.args))),
@@ -211,10 +227,41 @@ fn may_be_empty(text: &Expr) -> bool {
     }
 }
 
-/// Lets a regular expression mean what it does in Flink. What is no string the analyzer refuses.
-fn mean_java(pattern: &mut Expr, schema: &DFSchema) {
-    if pattern.get_type(schema).is_ok_and(|data_type| data_type.is_string()) {
-        *pattern = pelton_functions::java_pattern(std::mem::take(pattern));
+/// Whether a cast may have no value for a number: not all are instants, or have room in a decimal. This is settled before it is said what may be NULL.
+fn may_lose_value(value: &Expr, to: &DataType, schema: &DFSchema) -> bool {
+    let Ok(from) = value.get_type(schema) else { return false };
+    makes_null(&from, to) && !(is_strict() && is_flink_cast(&from, to))
+}
+
+/// LIKE with a pattern in which a backslash escapes, as DataFusion takes it where no escape character is named.
+fn escape_by_name(like: &mut Like, schema: &DFSchema) {
+    if like.pattern.get_type(schema).is_ok_and(|data_type| data_type.is_string()) {
+        *like.pattern = pelton_functions::like_pattern(std::mem::take(&mut *like.pattern));
+    }
+    like.escape_char = Some('\\');
+}
+
+/// `text ~ pattern` and its like, by Java's rules.
+fn java_match(operator: Operator, text: Expr, pattern: Expr) -> Expr {
+    let pattern = match operator {
+        Operator::RegexIMatch | Operator::RegexNotIMatch => with_flags("i", pattern),
+        _ => pattern,
+    };
+    let matches = pelton_functions::regexp_like(text, pattern);
+    match operator {
+        Operator::RegexNotMatch | Operator::RegexNotIMatch => not(matches),
+        _ => matches,
+    }
+}
+
+/// A regular expression with flags in front of it.
+fn with_flags(flags: &str, pattern: Expr) -> Expr {
+    let flags = format!("(?{flags})");
+    match pattern {
+        Expr::Literal(literal, _) if literal.try_as_str().flatten().is_some() => {
+            lit(flags + literal.try_as_str().flatten().unwrap_or_default())
+        }
+        other => binary_expr(lit(flags), Operator::StringConcat, other),
     }
 }
 

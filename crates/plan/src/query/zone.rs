@@ -97,7 +97,7 @@ fn call_in_zone(mut call: ScalarFunction, schema: &DFSchema, zone: Zone) -> Resu
         return Ok(zoned.map_or_else(|| Transformed::no(Expr::ScalarFunction(call)), Transformed::yes));
     };
     match (name, types.as_slice()) {
-        ("cast_as" | "try_cast_as", [from, to]) => {
+        ("cast_as" | "strict_cast_as" | "try_cast_as", [from, to]) => {
             if crosses(from, to) {
                 let (is_try, to) = (name == "try_cast_as", to.clone());
                 return in_zone(call.args.swap_remove(0), &to, is_try, zone).map(Transformed::yes);

@@ -48,6 +48,7 @@ fn read(path: &std::path::Path, schema: Schema) {
         event_time: None,
         block_rows: 1024,
         seed: 0,
+        strict_values: false,
         host: Default::default(),
     };
     let metadata = std::fs::metadata(path).expect("the file was written");

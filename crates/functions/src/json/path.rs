@@ -1,73 +1,57 @@
-//! Functions over JSON in strings.
+//! Paths into JSON texts, such as `$.a.b[0]` or `$['a']`.
 //!
-//! A text is looked at once to see that it is JSON, and then gone through to the path: numbers keep the digits that they are written with.
+//! A text is known to be JSON when a path is followed, so that values are found by their brackets and quotes.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray, StringViewBuilder};
-use datafusion_common::{Result, exec_datafusion_err};
-use pelton_data::float_text::write_double;
-use serde_json::Value;
-
-/// `JSON_VALUE(text, path)`: the scalar at a path such as `$.a.b[0]` or `$['a']`; NULL where there is none.
-pub(super) fn json_value(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let mut values = StringViewBuilder::with_capacity(arguments[0].len());
-    for_each("JSON_VALUE", arguments, |found| values.append_option(found.flatten().and_then(scalar)))?;
-    Ok(Arc::new(values.finish()))
+/// A path that names at most one value.
+#[derive(Debug)]
+pub(super) struct Path {
+    steps: Vec<JsonStep>,
+    /// Whether a value that is missing is an empty result, and not an error.
+    pub is_lax: bool,
 }
 
-/// A value as text, where it is a string, a number or a truth value.
-fn scalar(value: &str) -> Option<String> {
-    match value.as_bytes().first()? {
-        b'{' | b'[' | b'n' => None,
-        b'"' => serde_json::from_str(value).ok(),
-        b't' | b'f' => Some(value.to_string()),
-        _ if value.contains(['.', 'e', 'E']) => {
-            let mut text = String::new();
-            write_double(value.parse().ok()?, &mut text);
-            Some(text)
-        }
-        _ if value == "-0" => Some("0".to_string()),
-        _ => Some(value.to_string()),
-    }
-}
-
-/// `JSON_EXISTS(text, path)`: whether there is something else than null at a path; in what is no JSON there is nothing.
-pub(super) fn json_exists(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let mut exist = Vec::with_capacity(arguments[0].len());
-    for_each("JSON_EXISTS", arguments, |found| {
-        exist.push(found.map(|value| value.is_some_and(|value| value != "null")))
-    })?;
-    Ok(Arc::new(BooleanArray::from(exist)))
-}
-
-/// Visits, row by row, what is written at a path; `None` where text or path are NULL.
-fn for_each(function: &str, arguments: &[ArrayRef], mut visit: impl FnMut(Option<Option<&str>>)) -> Result<()> {
-    let texts: &StringViewArray = arguments[0].as_string_view();
-    let paths: &StringViewArray = arguments[1].as_string_view();
-    let mut parsed: Option<(String, Vec<JsonStep>)> = None;
-    for row in 0..texts.len() {
-        if texts.is_null(row) || paths.is_null(row) {
-            visit(None);
-            continue;
-        }
-        let path = paths.value(row);
-        let steps = match &parsed {
-            Some((source, steps)) if source == path => steps,
-            _ => {
-                let steps = json_path(path).ok_or_else(|| {
-                    exec_datafusion_err!("{function}: '{path}' is no path; write one such as '$.a.b[0]'")
-                })?;
-                &parsed.insert((path.to_string(), steps)).1
-            }
+impl Path {
+    /// `None` where the text is no path.
+    pub fn of(text: &str) -> Option<Path> {
+        let text = text.trim();
+        let (is_lax, path) = match (text.strip_prefix("lax "), text.strip_prefix("strict ")) {
+            (Some(path), _) => (true, path),
+            (None, path) => (false, path.unwrap_or(text)),
         };
-        let text = texts.value(row);
-        let document = serde_json::from_str::<Value>(text).is_ok().then(|| text.trim_ascii());
-        visit(Some(steps.iter().try_fold(document, |value, step| Some(step.of(value?))).flatten()));
+        Some(Path { steps: steps(path)?, is_lax })
     }
-    Ok(())
+
+    /// What a JSON text has there.
+    pub fn find<'a>(&self, document: &'a str) -> Option<&'a str> {
+        self.steps.iter().try_fold(document, |value, step| step.of(value))
+    }
 }
 
+/// The members of an object, by names in quotes, the last of several of one name at the place of the first.
+pub(super) fn members(object: &str) -> Vec<(&str, &str)> {
+    let mut members: Vec<(&str, &str)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for (name, value) in Parts::of(object, '{').into_iter().flatten() {
+        let plain = serde_json::from_str(name).unwrap_or_else(|_| name.to_string());
+        match places.get(&plain) {
+            Some(&place) => members[place].1 = value,
+            None => {
+                places.insert(plain, members.len());
+                members.push((name, value));
+            }
+        }
+    }
+    members
+}
+
+/// The elements of an array.
+pub(super) fn elements(array: &str) -> impl Iterator<Item = &str> {
+    Parts::of(array, '[').into_iter().flatten().map(|(_, value)| value)
+}
+
+#[derive(Debug)]
 enum JsonStep {
     Member(String),
     Element(usize),
@@ -153,14 +137,7 @@ fn value_length(text: &str) -> usize {
     text.len()
 }
 
-/// Whether a text is a path into JSON.
-pub fn is_path(path: &str) -> bool {
-    json_path(path).is_some()
-}
-
-fn json_path(path: &str) -> Option<Vec<JsonStep>> {
-    let path = path.trim();
-    let path = path.strip_prefix("lax ").or_else(|| path.strip_prefix("strict ")).unwrap_or(path);
+fn steps(path: &str) -> Option<Vec<JsonStep>> {
     let mut rest = path.trim_start().strip_prefix('$')?;
     let mut steps = Vec::new();
     while !rest.is_empty() {
@@ -203,7 +180,7 @@ mod tests {
     use super::*;
 
     fn at<'a>(text: &'a str, path: &str) -> Option<&'a str> {
-        json_path(path).unwrap().iter().try_fold(text, |value, step| step.of(value))
+        Path::of(path).unwrap().find(text)
     }
 
     #[test]
@@ -246,7 +223,7 @@ mod tests {
             "$[ 1 ]",
             "$.a.[0]",
         ] {
-            assert!(is_path(path), "{path}");
+            assert!(Path::of(path).is_some(), "{path}");
         }
         for path in [
             "",
@@ -264,7 +241,7 @@ mod tests {
             "$[-1]",
             "$[?(@.a)]",
         ] {
-            assert!(!is_path(path), "{path}");
+            assert!(Path::of(path).is_none(), "{path}");
         }
     }
 }
