@@ -19,7 +19,7 @@ CREATE VIEW compared AS
 SELECT
     ts,
     symbol,
-    AVG(price) OVER last_hundred AS mean,
+    AVG(CAST(price AS DOUBLE)) OVER last_hundred AS mean,
     SUM(CAST(volume AS DOUBLE)) OVER last_hundred AS volume,
     COUNT(*) OVER last_minute AS trades,
     MAX(price) OVER last_minute - MIN(price) OVER last_minute AS spread

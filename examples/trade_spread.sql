@@ -21,7 +21,7 @@ SELECT
     MEDIAN(price) AS median,
     PERCENTILE_CONT(0.05) WITHIN GROUP (ORDER BY price) AS low,
     PERCENTILE_DISC(0.95) WITHIN GROUP (ORDER BY price) AS high,
-    STDDEV_POP(price) AS deviation,
+    STDDEV_POP(CAST(price AS DOUBLE)) AS deviation,
     COUNT(DISTINCT exchange) AS exchanges,
     COUNT(DISTINCT price) AS prices,
     ABS(APPROX_COUNT_DISTINCT(price) - COUNT(DISTINCT price)) <= 1 + 0.03 * COUNT(DISTINCT price) AS nearly_prices,

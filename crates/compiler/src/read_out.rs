@@ -11,7 +11,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, DecimalType,
-    FieldRef, Float64Type, Int64Type, i256,
+    FieldRef, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, i256,
 };
 use arrow::error::ArrowError;
 use pelton_data::Micros;
@@ -313,7 +313,7 @@ pub(crate) fn too_many_digits(function: &str, total: i256, scale: i8) -> KernelE
     ))
 }
 
-/// AVG with Flink's types: decimals are rounded to the scale of their mean, all else is DOUBLE. `scale` is that of sums of decimals.
+/// AVG with Flink's types: means of decimals are rounded to their scale, means of integers lose their fraction. `scale` is that of sums of decimals.
 pub(crate) fn means(
     sums: &ArrayRef,
     counts: &Int64Array,
@@ -332,6 +332,9 @@ pub(crate) fn means(
         let means = Decimal128Array::new(means.into(), nulls);
         return Ok(Arc::new(means.with_data_type(data_type.clone())));
     }
+    if data_type.is_integer() {
+        return Ok(converted(integer_means(sums, counts, nulls), data_type));
+    }
     let sums: Cow<'_, [f64]> = match sums.data_type() {
         DataType::Float64 => Cow::Borrowed(sums.as_primitive::<Float64Type>().values()),
         DataType::Int64 => sums.as_primitive::<Int64Type>().values().iter().map(|&sum| sum as f64).collect(),
@@ -341,7 +344,20 @@ pub(crate) fn means(
         }
     };
     let means = sums.iter().zip(counts.values()).map(|(sum, &count)| sum / count as f64).collect::<Vec<_>>();
-    Ok(Arc::new(Float64Array::new(means.into(), nulls)))
+    Ok(converted(Arc::new(Float64Array::new(means.into(), nulls)), data_type))
+}
+
+/// Means of integers without their fractions.
+fn integer_means(sums: &ArrayRef, counts: &Int64Array, nulls: Option<NullBuffer>) -> ArrayRef {
+    let counts = counts.values().iter().map(|&count| count.max(1));
+    let means: Vec<i64> = match sums.as_primitive_opt::<Int64Type>() {
+        Some(sums) => sums.values().iter().zip(counts).map(|(sum, count)| sum / count).collect(),
+        None => {
+            let sums = sums.as_primitive::<Decimal128Type>().values().iter();
+            sums.zip(counts).map(|(sum, count)| (sum / i128::from(count)) as i64).collect()
+        }
+    };
+    Arc::new(Int64Array::new(means.into(), nulls))
 }
 
 /// NULL where nothing was counted; `None` where something was of all groups, as nearly always.
@@ -356,6 +372,18 @@ pub(crate) fn converted(values: ArrayRef, data_type: &DataType) -> ArrayRef {
     match (values.data_type(), data_type) {
         (same, wanted) if same == wanted => values,
         (DataType::Int64, DataType::UInt64) => retyped(values.as_primitive::<Int64Type>(), data_type),
+        (DataType::Int64, DataType::Int32) => {
+            Arc::new(values.as_primitive::<Int64Type>().unary::<_, Int32Type>(|sum| sum as i32))
+        }
+        (DataType::Int64, DataType::Int16) => {
+            Arc::new(values.as_primitive::<Int64Type>().unary::<_, Int16Type>(|sum| sum as i16))
+        }
+        (DataType::Int64, DataType::Int8) => {
+            Arc::new(values.as_primitive::<Int64Type>().unary::<_, Int8Type>(|sum| sum as i8))
+        }
+        (DataType::Decimal128(..), DataType::Int8 | DataType::Int16 | DataType::Int32) => {
+            converted(converted(values, &DataType::Int64), data_type)
+        }
         (DataType::Decimal128(..), DataType::Decimal128(..)) => {
             Arc::new(values.as_primitive::<Decimal128Type>().clone().with_data_type(data_type.clone()))
         }

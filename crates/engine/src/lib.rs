@@ -32,6 +32,8 @@ mod table;
 
 mod event_time;
 
+mod flink_options;
+
 mod emission;
 
 mod execute;

@@ -28,7 +28,7 @@ use crate::function::{AggregateFunction, scalar_function};
 use crate::query::{NamedStories, Query, QueryControl};
 use crate::settings::{KEYS, Settings};
 use crate::statement::{Outcome, Prepared};
-use crate::{analyze, emission, late, operators, running, table, waiting};
+use crate::{analyze, emission, flink_options, late, operators, running, table, waiting};
 use own_tables::OwnTables;
 
 /// Tables, views, functions and settings, and the statements that are executed against them.
@@ -226,7 +226,7 @@ impl Session {
         }
         match self.execute(&last)? {
             Outcome::Running(query) => Ok(query),
-            Outcome::Done | Outcome::Rows(_) => Err(no_query()),
+            Outcome::Done | Outcome::Noted(_) | Outcome::Rows(_) => Err(no_query()),
         }
     }
 
@@ -268,6 +268,9 @@ impl Session {
     pub fn set(&self, key: &str, value: &str) -> Result<(), Error> {
         let mut known = self.known();
         Settings::check(&known.catalog, key, value, None)?;
+        if flink_options::note(key).is_some() {
+            return Ok(());
+        }
         known.catalog.set(key, value);
         known.follow_settings();
         Ok(())
@@ -418,6 +421,9 @@ impl Session {
             Statement::DropView(dropped) => known.catalog.drop_view(dropped)?,
             Statement::Set { key, value, place } => {
                 Settings::check(&known.catalog, key, value, Some(*place))?;
+                if let Some(note) = flink_options::note(key) {
+                    return Ok(Outcome::Noted(note));
+                }
                 known.catalog.set(key, value);
                 known.follow_settings();
             }
@@ -428,6 +434,7 @@ impl Session {
                 known.catalog.reset(key.as_deref());
                 known.follow_settings();
             }
+            Statement::Use => {}
             Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) => {
                 let planned = plan_statements(&known.catalog, &[statement])?;
                 return known.start(planned).map(Outcome::Running);

@@ -16,6 +16,7 @@ use pelton_runtime::wake::SPIN_DEFAULT;
 use pelton_state::layout::DenseKeys;
 
 use crate::error::Error;
+use crate::flink_options;
 
 /// Which code runs a query's pipelines: `SET 'pelton.tier' = …`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -217,11 +218,14 @@ impl Settings {
         settings
     }
 
-    /// Whether `SET 'key' = 'value'`, written at `place`, makes sense beside what is set.
+    /// Whether `SET 'key' = 'value'`, written at `place`, makes sense beside what is set. Options of Flink that have no meaning here take any value.
     ///
     /// # Errors
     /// [`Error::Setting`] names the setting and its values, or the settings there are, or the one that it contradicts.
     pub fn check(catalog: &Catalog, key: &str, value: &str, place: Option<OptionPlace>) -> Result<(), Error> {
+        if flink_options::note(key).is_some() {
+            return Ok(());
+        }
         let mut settings = Settings::of(catalog);
         let applied = settings.apply(key, value).and_then(|()| settings.agree(key, value));
         applied.map_err(|problem| {
@@ -236,7 +240,7 @@ impl Settings {
     /// # Errors
     /// [`Error::Setting`] names the setting that may be meant, or those there are.
     pub fn check_key(key: &str, place: Option<Place>) -> Result<(), Error> {
-        match KEYS.iter().any(|(known, _)| *known == key) {
+        match KEYS.iter().any(|(known, _)| *known == key) || flink_options::note(key).is_some() {
             true => Ok(()),
             false => Err(Error::Setting { key: key.into(), problem: unknown(key), place }),
         }
@@ -355,7 +359,8 @@ fn unknown(key: &str) -> String {
         longer.next().filter(|_| longer.next().is_none())
     };
     let without_prefix = || keys().find(|known| known.strip_suffix(key).is_some_and(|prefix| prefix.ends_with('.')));
-    match with_more().or_else(|| closest(key, keys())).or_else(without_prefix) {
+    let nearest = || closest(key, keys().chain(flink_options::keys()));
+    match with_more().or_else(nearest).or_else(without_prefix) {
         Some(meant) => format!("does not exist; did you mean '{meant}'?"),
         None => format!("does not exist; there are {}", keys().collect::<Vec<_>>().join(", ")),
     }

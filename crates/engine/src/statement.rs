@@ -53,6 +53,8 @@ impl Prepared {
 pub enum Outcome {
     /// It is done: a definition or a setting.
     Done,
+    /// It is done, and this is said about it: an option of Flink that is set has no meaning here.
+    Noted(String),
     /// What `SHOW`, `DESCRIBE` or `EXPLAIN` shows.
     Rows(RecordBatch),
     /// A query or an insert that now runs.

@@ -8,6 +8,8 @@ mod over;
 
 mod portability;
 
+pub(crate) mod reserved;
+
 use std::fmt::{self, Write};
 use std::sync::Arc;
 

@@ -8,7 +8,9 @@ use pelton_data::column::sql_name;
 
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::PlanError;
-use crate::parse::{ColumnDefinition, ColumnKind, Named, Statement, ViewDefinition, is_written, respelt_names};
+use crate::parse::{
+    ColumnDefinition, ColumnKind, NameFilter, Named, Statement, ViewDefinition, is_written, respelt_names,
+};
 use crate::query::{Context, columns_of};
 
 /// A small table of text.
@@ -25,14 +27,29 @@ pub fn show(catalog: &Catalog, statement: &Statement) -> Result<Option<Listing>,
     let names = |column, names: Vec<String>| {
         Ok(Some(Listing { columns: vec![column], rows: names.into_iter().map(|name| vec![name]).collect() }))
     };
+    let filtered = |column, all: Vec<String>, filter: &Option<NameFilter>| {
+        let passes = |name: &String| filter.as_ref().is_none_or(|filter| filter.passes(name));
+        names(column, all.into_iter().filter(passes).collect())
+    };
     match statement {
-        Statement::ShowTables => {
+        Statement::ShowTables(filter) => {
             let tables = catalog.tables().map(|table| table.definition.name.clone());
             let all: BTreeSet<String> = tables.chain(catalog.views().map(|view| view.name.clone())).collect();
-            names("table name", all.into_iter().collect())
+            filtered("table name", all.into_iter().collect(), filter)
         }
-        Statement::ShowViews => names("view name", catalog.views().map(|view| view.name.clone()).collect()),
-        Statement::ShowFunctions => names("function name", function_names(catalog)),
+        Statement::ShowViews(filter) => {
+            filtered("view name", catalog.views().map(|view| view.name.clone()).collect(), filter)
+        }
+        Statement::ShowFunctions { are_own, filter } => {
+            let all = if *are_own { own_names(catalog).collect() } else { function_names(catalog) };
+            filtered("function name", all, filter)
+        }
+        Statement::ShowName { column, name, filter } => filtered(column, vec![(*name).to_string()], filter),
+        Statement::ShowColumns(named, filter) => {
+            let mut listing = describe(catalog, named)?;
+            listing.rows.retain(|row| filter.as_ref().is_none_or(|filter| filter.passes(&row[0])));
+            Ok(Some(listing))
+        }
         Statement::ShowCreate(named) => {
             let text = match catalog.resolve(named)? {
                 Relation::Table(table) => create_table(table),
@@ -49,12 +66,19 @@ pub fn show(catalog: &Catalog, statement: &Statement) -> Result<Option<Listing>,
 fn function_names(catalog: &Catalog) -> Vec<String> {
     let context = Context::new(catalog);
     let planned = context.udf_names().into_iter().chain(context.udaf_names());
-    let own = catalog.functions().map(|function| function.name().to_string());
     let syntax = ["CAST", "CEIL", "EXTRACT", "FLOOR", "OVERLAY", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST"];
     let syntax = syntax.into_iter().chain(respelt_names()).map(str::to_string);
     let known = planned.chain(syntax).map(|name| name.to_uppercase()).filter(|name| is_written(name));
-    let all: BTreeSet<String> = known.chain(own.map(|name| name.to_uppercase())).collect();
+    let all: BTreeSet<String> = known.chain(own_names(catalog)).collect();
     all.into_iter().collect()
+}
+
+/// Names of functions that the program has added, in upper case and in order.
+fn own_names(catalog: &Catalog) -> impl Iterator<Item = String> {
+    let scalar = catalog.functions().map(|function| function.name().to_uppercase());
+    let all: BTreeSet<String> =
+        scalar.chain(catalog.aggregates().map(|function| function.name().to_uppercase())).collect();
+    all.into_iter()
 }
 
 /// One row for each column: name, type, whether it may be NULL, whether it is in the key, where it comes from, watermark.

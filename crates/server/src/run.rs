@@ -51,6 +51,7 @@ pub fn execute(session: &Session, script: &Script, execution: &Execution) -> Res
         let begun = Instant::now();
         match session.execute(&statement).map_err(|error| script.failure(&error, &statement))? {
             Outcome::Done => {}
+            Outcome::Noted(note) => say!("{note}"),
             Outcome::Rows(rows) => {
                 let mut printer = Printer::of_statement(execution.format, rows.schema());
                 printer.print(&rows, &mut output())?;

@@ -74,10 +74,10 @@ fn projections_and_filters_are_those_of_sql() -> Result<(), Error> {
     check(&session, &bid()?.select([col("auction"), col("price")])?, "SELECT auction, price FROM bid");
     check(
         &session,
-        &bid()?.filter(col("price").gt(lit(10_000_i64)).and(col("channel").not_eq(lit("Apple"))))?.select([
+        &bid()?.filter(col("price").gt(lit(10_000)).and(col("channel").not_eq(lit("Apple"))))?.select([
             col("auction"),
-            (col("price") * lit(2_i64)).alias("twice"),
-            col("price") % lit(7_i64),
+            (col("price") * lit(2)).alias("twice"),
+            col("price") % lit(7),
             col("auction"),
         ])?,
         "SELECT auction, price * 2 AS twice, price % 7, auction FROM bid WHERE price > 10000 AND channel <> 'Apple'",
@@ -86,10 +86,10 @@ fn projections_and_filters_are_those_of_sql() -> Result<(), Error> {
     let upper = session.call("UPPER", [col("channel")])?;
     check(
         &session,
-        &bid()?.filter(length.gt(lit(5_i64)))?.select([upper.alias("channel")])?,
+        &bid()?.filter(length.gt(lit(5)))?.select([upper.alias("channel")])?,
         "SELECT UPPER(channel) AS channel FROM bid WHERE CHAR_LENGTH(channel) > 5",
     );
-    let size = when(col("price").gt(lit(1_000_i64)), lit("large")).otherwise(lit("small")).unwrap();
+    let size = when(col("price").gt(lit(1_000)), lit("large")).otherwise(lit("small")).unwrap();
     check(
         &session,
         &bid()?
@@ -108,10 +108,10 @@ fn windows_and_aggregations_are_those_of_sql() -> Result<(), Error> {
         &session,
         &bid()?
             .window(seconds(2))?
-            .filter(col("price").gt(lit(100_i64)))?
+            .filter(col("price").gt(lit(100)))?
             .group_by([col("channel")])
             .aggregate([sum(col("price")).alias("total"), count_all().alias("bids")])?
-            .filter(col("bids").gt(lit(10_i64)))?
+            .filter(col("bids").gt(lit(10)))?
             .select([col("window_start"), col("channel"), col("total"), (col("total") / col("bids")).alias("mean")])?,
         "SELECT window_start, channel, SUM(price) AS total, SUM(price) / COUNT(*) AS mean
          FROM TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND) WHERE price > 100
@@ -141,7 +141,7 @@ fn windows_and_aggregations_are_those_of_sql() -> Result<(), Error> {
          FROM TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '0.5' SECOND)
          GROUP BY window_start, window_end",
     );
-    let band = (col("price") / lit(1_000_i64)).alias("band");
+    let band = (col("price") / lit(1_000)).alias("band");
     check(
         &session,
         &bid()?.group_by([band]).aggregate([count_all().alias("bids")])?,
@@ -149,7 +149,7 @@ fn windows_and_aggregations_are_those_of_sql() -> Result<(), Error> {
     );
     check(
         &session,
-        &bid()?.aggregate([sum(col("price")).alias("total")])?.select([(col("total") + lit(1_i64)).alias("more")])?,
+        &bid()?.aggregate([sum(col("price")).alias("total")])?.select([(col("total") + lit(1)).alias("more")])?,
         "SELECT SUM(price) + 1 AS more FROM bid",
     );
     check(
@@ -256,7 +256,7 @@ fn functions_over_rows_are_those_of_sql() -> Result<(), Error> {
         "price is no aggregate of rows; call sum, count, avg, min, max or another aggregate function"
     );
     assert_eq!(
-        refusal(bid()?.filter(last_ten.row_number().eq(lit(1_i64)))),
+        refusal(bid()?.filter(last_ten.row_number().eq(lit(1)))),
         ".filter(…): ROW_NUMBER … OVER outside of select is not supported yet; compute it with select"
     );
     Ok(())
@@ -341,16 +341,16 @@ fn windows_over_windows_are_those_of_sql() -> Result<(), Error> {
         .window(seconds(1))?
         .group_by([col("window_start"), col("window_end"), col("window_time"), col("auction")])
         .aggregate([count_all().alias("bids")])?
-        .select([col("window_time").alias("at"), col("auction"), col("bids")])?
-        .window(TimeWindow::tumble("at", Duration::from_secs(5)))?
+        .select([col("window_time").alias("ended"), col("auction"), col("bids")])?
+        .window(TimeWindow::tumble("ended", Duration::from_secs(5)))?
         .aggregate([max(col("bids")).alias("most")])?;
     check(
         &session,
         &built,
         "SELECT window_start, window_end, MAX(bids) AS most FROM TUMBLE(DATA => (
-             SELECT window_time AS at, auction, COUNT(*) AS bids FROM TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '1' SECOND)
+             SELECT window_time AS ended, auction, COUNT(*) AS bids FROM TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '1' SECOND)
              GROUP BY window_start, window_end, window_time, auction
-         ), TIMECOL => DESCRIPTOR(at), SIZE => INTERVAL '5' SECOND) GROUP BY window_start, window_end",
+         ), TIMECOL => DESCRIPTOR(ended), SIZE => INTERVAL '5' SECOND) GROUP BY window_start, window_end",
     );
     Ok(())
 }
@@ -373,7 +373,7 @@ fn orders_and_limits_are_those_of_sql() -> Result<(), Error> {
         &session.table("bid")?.select([col("auction")])?.limit(0, Some(7))?,
         "SELECT auction FROM bid LIMIT 7",
     );
-    let inner = session.table("bid")?.limit(0, Some(7))?.filter(col("price").gt(lit(5_i64)));
+    let inner = session.table("bid")?.limit(0, Some(7))?.filter(col("price").gt(lit(5)));
     assert_eq!(refusal(inner), "a call of limit that others follow is not supported yet; call it last, after order_by");
     Ok(())
 }
@@ -408,7 +408,7 @@ fn joins_and_unions_are_those_of_sql() -> Result<(), Error> {
         &session,
         &people
             .union_all(table("auction")?.select([col("seller"), lit("auction")])?)?
-            .filter(col("id").gt(lit(5_i64)))?
+            .filter(col("id").gt(lit(5)))?
             .select([col("id"), col("kind")])?,
         "SELECT id, kind FROM (SELECT id, 'person' AS kind FROM person UNION ALL SELECT seller, 'auction' FROM auction) WHERE id > 5",
     );
@@ -444,7 +444,7 @@ fn refusals_name_what_is_wrong_and_what_would_be_right() -> Result<(), Error> {
             endless().select([col("pric")]),
             ".select(…): there is no column pric; did you mean price? (names are case sensitive)",
         ),
-        (endless().filter(col("x").gt(lit(1_i64))), ".filter(…): there is no column x; there are id, price"),
+        (endless().filter(col("x").gt(lit(1))), ".filter(…): there is no column x; there are id, price"),
         (
             endless().filter(col("price")),
             ".filter(…): WHERE and HAVING need a condition, and 'endless.price' is a BIGINT; compare it with something",

@@ -327,7 +327,7 @@ fn the_builder_has_aggregates_of_distinct_values_and_of_some_rows() -> Result<()
     use pelton::builder::{ExprFunctionExt, ScalarValue, col, count, lit};
     let session = session("1");
     numbers(&session, "n", 10);
-    let remainders = count(col("i") % lit(3_i64)).distinct().build()?.alias("remainders");
+    let remainders = count(col("i") % lit(3)).distinct().build()?.alias("remainders");
     let last = col("i").gt(lit(ScalarValue::Int64(Some(8))));
     let last = pelton::builder::sum(col("i")).filter(last).build()?.alias("last");
     let rows = session.table("n")?.aggregate([remainders, last])?.run()?.collect()?;

@@ -1,9 +1,9 @@
 //! What Flink has: its functions, its operators, and the options of its connectors. Whatever is not on a list here is named
 //! as not portable, so that a list that is too short warns too often and never too seldom.
 
-use sqlparser::ast::{BinaryOperator, CastKind, Expr, UnaryOperator};
+use sqlparser::ast::{BinaryOperator, CastKind, Expr, Interval, UnaryOperator, Value, ValueWithSpan};
 
-use super::Notes;
+use super::{Notes, reserved};
 use crate::parse::TableDefinition;
 
 /// Built-in functions of Flink 2.x that are called by name, and those of tables.
@@ -77,6 +77,10 @@ pub(crate) fn syntax_note(expression: &Expr) -> Option<String> {
     match expression {
         Expr::ILike { .. } => operator("ILIKE", "; LOWER(text) LIKE pattern is the same for patterns in lower case"),
         Expr::AtTimeZone { .. } => operator("AT TIME ZONE", ""),
+        Expr::Interval(interval) => interval_note(interval),
+        Expr::Function(call) if call.over.is_some() && call.filter.is_some() => Some(
+            "Flink has no FILTER of functions OVER rows; CASE WHEN condition THEN value END is the same".to_string(),
+        ),
         Expr::Cast { kind: CastKind::DoubleColon, .. } => operator("::", "; CAST(value AS type) is the same"),
         Expr::UnaryOp { op: UnaryOperator::BitwiseNot, .. } => operator("~", ""),
         Expr::BinaryOp { op, .. } => match op {
@@ -101,6 +105,41 @@ pub(crate) fn syntax_note(expression: &Expr) -> Option<String> {
     }
 }
 
+/// The note about an interval whose first field has more digits than Flink takes where no precision says so.
+fn interval_note(interval: &Interval) -> Option<String> {
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), span }) = interval.value.as_ref() else {
+        return None;
+    };
+    // What was computed from another literal has as many digits as it needs.
+    if span.start == span.end {
+        return None;
+    }
+    let precision = interval.leading_precision.unwrap_or(INTERVAL_DIGITS);
+    digits_note(text, precision, &interval.leading_field.as_ref()?.to_string())
+}
+
+/// The digits that the first field of an interval has.
+const INTERVAL_DIGITS: u64 = 2;
+
+fn digits_note(text: &str, precision: u64, unit: &str) -> Option<String> {
+    let digits = text.trim_start_matches(['+', '-', ' ']);
+    let digits = digits.bytes().take_while(u8::is_ascii_digit).count() as u64;
+    (digits > precision).then(|| {
+        format!("Flink takes {precision} digits in INTERVAL '{text}' {unit}; write {unit}({digits}), or a larger unit")
+    })
+}
+
+/// The same of a watermark's delay, by its text.
+fn delay_note(text: &str) -> Option<String> {
+    let upper = text.to_ascii_uppercase();
+    let (_, rest) = upper.split_once("INTERVAL")?;
+    let (_, rest) = rest.split_once('\'')?;
+    let (digits, rest) = rest.split_once('\'')?;
+    let unit = rest.trim_start().split(|letter: char| !letter.is_ascii_alphabetic()).next()?;
+    let is_precise = rest.trim_start()[unit.len()..].trim_start().starts_with('(');
+    digits_note(digits, INTERVAL_DIGITS, unit).filter(|_| !is_precise)
+}
+
 /// Options that every connector of Flink takes. Those of Flink's that no connector takes here are on no list: a table with one is refused before.
 const COMMON_OPTIONS: &str = "connector scan.watermark.idle-timeout";
 
@@ -113,8 +152,18 @@ const CSV_OPTIONS: &str = "csv.allow-comments csv.disable-quote-character csv.es
 const JSON_OPTIONS: &str =
     "json.encode.ignore-null-fields json.fail-on-missing-field json.ignore-parse-errors json.timestamp-format.standard";
 
-/// Notes about the connector and the options of a table.
+/// Notes about the names, the watermark, the connector and the options of a table.
 pub(crate) fn option_notes(table: &TableDefinition, notes: &mut Notes) {
+    let of_table = |note: String| format!("{note}: table {}", table.name);
+    for (name, place) in &table.bare_names {
+        if let Some(note) = reserved::name_note(name) {
+            notes.add(*place, of_table(note));
+        }
+    }
+    let watermark = table.watermark.as_ref();
+    if let Some(note) = watermark.and_then(|watermark| delay_note(&watermark.text)) {
+        notes.add(watermark.and_then(|watermark| watermark.place), of_table(note));
+    }
     let Some(connector) = table.options.get("connector") else { return };
     let lists: &[&str] = match connector.as_str() {
         "filesystem" => &[FILESYSTEM_OPTIONS, CSV_OPTIONS, JSON_OPTIONS],

@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::logical_plan::Window as Over;
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, WindowFrameUnits};
+use datafusion_expr::{Expr, LogicalPlan, WindowFrameUnits};
+use pelton_data::aggregate::{Accumulate, Accumulator};
 
 use crate::catalog::LATE_ROWS;
 use crate::error::{Place, PlanError};
-use crate::pipeline::{Program, Window};
-use crate::query::{Landmarks, Planned, RESULT_KIND, place_in};
-use crate::types::SqlType;
+use crate::pipeline::{Program, Window, WindowAggregate};
+use crate::query::{Landmarks, Planned, RESULT_KIND};
 
 /// What of a statement means something else, or nothing, to Flink: each thing once, with the first place where it stands.
 #[derive(Debug, Clone, Default)]
@@ -74,6 +73,24 @@ fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
     {
         notes.add(landmarks.only(&["hop"]), "Flink wants the size of HOP to be a multiple of its slide");
     }
+    let is_merged = |window: &&WindowAggregate| {
+        let windows =
+            matches!(window.window, Window::Hopping { .. } | Window::Cumulative { .. } | Window::Session { .. });
+        let is_ordered = |kept: &Accumulator| matches!(kept.accumulate, Accumulate::First | Accumulate::Last);
+        windows && window.accumulators.iter().any(is_ordered)
+    };
+    if program.windows.iter().any(|window| is_merged(&window)) {
+        let place = landmarks.only(&["first_value", "last_value"]);
+        notes.add(place, "Flink has FIRST_VALUE and LAST_VALUE in windows of TUMBLE only");
+    }
+    let has_time = |window: &&WindowAggregate| window.bounds == window.window && is_by_time(&window.window);
+    if program.windows.iter().any(|window| has_time(&window)) {
+        notes.add(
+            landmarks.window,
+            "a window closes when the watermark reaches its end, and in Flink a millisecond before: \
+             rows that come in between are in time here, and late there",
+        );
+    }
     for lookup in &program.lookups {
         let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();
         let place = tables.iter().find_map(|table| landmarks.table(table));
@@ -85,20 +102,17 @@ fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
     }
 }
 
+/// Whether windows end with time.
+fn is_by_time(window: &Window) -> bool {
+    !window.counts_rows() && *window != Window::Global
+}
+
 fn note_plan(node: &LogicalPlan, landmarks: &Landmarks, notes: &mut Notes) {
-    if let LogicalPlan::Window(over) = node {
-        if has_several_overs(over) {
-            let note = "Flink wants all functions OVER rows of a query to have the same keys and the same frame";
-            notes.add(landmarks.other_over(), note);
-        }
-        for expression in &over.window_expr {
-            note_aggregate(expression, &over.input, notes);
-        }
-    }
-    if let LogicalPlan::Aggregate(aggregate) = node {
-        for expression in &aggregate.aggr_expr {
-            note_aggregate(expression, &aggregate.input, notes);
-        }
+    if let LogicalPlan::Window(over) = node
+        && has_several_overs(over)
+    {
+        let note = "Flink wants all functions OVER rows of a query to have the same keys and the same frame";
+        notes.add(landmarks.other_over(), note);
     }
 }
 
@@ -119,37 +133,4 @@ fn has_several_overs(over: &Over) -> bool {
         _ => None,
     });
     matches!(*over.input, LogicalPlan::Window(_)) || frames.collect::<HashSet<_>>().len() > 1
-}
-
-fn note_aggregate(expression: &Expr, input: &LogicalPlan, notes: &mut Notes) {
-    let (name, arguments) = match expression.clone().unalias_nested().data {
-        Expr::AggregateFunction(call) => (call.func.name().to_string(), call.params.args),
-        Expr::WindowFunction(call) => (call.fun.name().to_string(), call.params.args),
-        _ => return,
-    };
-    let Some(mut argument) = arguments.first() else { return };
-    if let Expr::Cast(cast) = argument {
-        argument = &cast.expr;
-    }
-    // A cast that the query writes has a name.
-    while let Expr::Alias(alias) = argument {
-        argument = &alias.expr;
-    }
-    let Ok(data_type) = argument.get_type(input.schema()) else { return };
-    let Some(sql_type) = SqlType::from_arrow(&data_type) else { return };
-    let (here, in_flink) = match (name.as_str(), &data_type) {
-        ("avg", DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64) => {
-            ("DOUBLE".to_string(), sql_type.to_string())
-        }
-        ("sum", DataType::Int8 | DataType::Int16 | DataType::Int32) => ("BIGINT".to_string(), sql_type.to_string()),
-        (
-            "var" | "var_pop" | "stddev" | "stddev_pop",
-            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Float32,
-        ) => ("DOUBLE".to_string(), sql_type.to_string()),
-        ("sum" | "avg", DataType::Float32) => ("DOUBLE".to_string(), sql_type.to_string()),
-        _ => return,
-    };
-    let function = name.to_uppercase();
-    let note = format!("{function} of {sql_type} is {here}; in Flink it is {in_flink}");
-    notes.add(place_in(argument), note);
 }

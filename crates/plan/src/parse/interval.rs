@@ -28,22 +28,24 @@ pub(super) fn parse_literal(parser: &mut Parser) -> Result<Expr, ParserError> {
     let Token::SingleQuotedString(text) = &literal.token else {
         return parser.expected("a quoted number after INTERVAL, as in INTERVAL '10' SECOND", literal);
     };
-    let first = parse_unit(parser)?;
-    let last = if parser.parse_keyword(Keyword::TO) { Some(parse_unit(parser)?) } else { None };
+    let (first, precision) = parse_unit(parser)?;
+    let last = if parser.parse_keyword(Keyword::TO) { Some(parse_unit(parser)?.0) } else { None };
     let Some(length) = length_of(text, first, last, is_negative) else {
         return parser.expected(&form_of(first, last), literal);
     };
+    let is_written = last.is_none() && first != Unit::Quarter;
     let (number, unit) = match last {
         // DataFusion knows no quarters.
         None if first == Unit::Quarter => in_one_unit(length),
         None => (if is_negative { format!("-{}", text.trim()) } else { text.trim().to_string() }, first),
         Some(_) => in_one_unit(length),
     };
-    let value = Value::SingleQuotedString(number).with_span(literal.span);
+    let span = if is_written { literal.span } else { without_room(literal.span) };
+    let value = Value::SingleQuotedString(number).with_span(span);
     Ok(Expr::Interval(Interval {
         value: Box::new(Expr::Value(value)),
         leading_field: Some(field_of(unit)),
-        leading_precision: None,
+        leading_precision: precision.filter(|_| is_written),
         last_field: None,
         fractional_seconds_precision: None,
     }))
@@ -82,8 +84,9 @@ fn times(interval: &Interval, number: &Expr) -> Option<Expr> {
         Length::Micros(micros) => Length::Micros(micros.checked_mul(number)?),
     };
     let (number, unit) = in_one_unit(length);
-    let value = Box::new(Expr::Value(Value::SingleQuotedString(number).with_span(*span)));
-    Some(Expr::Interval(Interval { value, leading_field: Some(field_of(unit)), ..interval.clone() }))
+    let value = Box::new(Expr::Value(Value::SingleQuotedString(number).with_span(without_room(*span))));
+    let leading_field = Some(field_of(unit));
+    Some(Expr::Interval(Interval { value, leading_field, leading_precision: None, ..interval.clone() }))
 }
 
 fn whole_number(expression: &Expr) -> Option<i64> {
@@ -94,8 +97,13 @@ fn whole_number(expression: &Expr) -> Option<i64> {
     }
 }
 
-/// A unit, with the precision that Flink allows and nobody needs: `SECOND(3)`, `DAY(2)`.
-fn parse_unit(parser: &mut Parser) -> Result<Unit, ParserError> {
+/// The place of a number that was not written but computed.
+fn without_room(span: Span) -> Span {
+    Span::new(span.start, span.start)
+}
+
+/// A unit, with its precision, which matters to Flink alone: `SECOND(3)`, `DAY(2)`.
+fn parse_unit(parser: &mut Parser) -> Result<(Unit, Option<u64>), ParserError> {
     let token = parser.next_token();
     let unit = match &token.token {
         Token::Word(word) if word.quote_style.is_none() => Unit::named(&word.value),
@@ -104,14 +112,15 @@ fn parse_unit(parser: &mut Parser) -> Result<Unit, ParserError> {
     let Some(unit) = unit else {
         return parser.expected("a unit after the number, such as SECOND, MINUTE, HOUR or DAY", token);
     };
+    let mut precision = None;
     if parser.consume_token(&Token::LParen) {
-        parser.parse_literal_uint()?;
+        precision = Some(parser.parse_literal_uint()?);
         if parser.consume_token(&Token::Comma) {
             parser.parse_literal_uint()?;
         }
         parser.expect_token(&Token::RParen)?;
     }
-    Ok(unit)
+    Ok((unit, precision))
 }
 
 /// Units that may stand behind the difference of two times; finer ones are names there.

@@ -2,7 +2,7 @@
 //!
 //! A script is cut into tokens once, so that every token, and with it every node of a syntax tree, knows its place in the
 //! whole script. The tokens are divided at semicolons (`script`), brought into one form where they are strings (`unicode`), looked over for what cannot be parsed or planned
-//! (`refuse`, `syntax`, `substitutes`), and read statement by statement (`reader`, `table`, `column_type`) with sqlparser's own parser as a base.
+//! (`refuse`, `syntax`, `substitutes`), their long chains of operators are balanced (`chains`), and they are read statement by statement (`reader`, `session`, `table`, `column_type`) with sqlparser's own parser as a base.
 
 mod statement;
 
@@ -26,6 +26,10 @@ mod syntax;
 
 mod refuse;
 
+mod chains;
+
+mod session;
+
 mod reader;
 
 mod table;
@@ -45,7 +49,7 @@ pub use interval::interval_micros;
 pub(crate) use over_calls::shown_name;
 pub(crate) use respell::{BASE64_PADDED, is_written, respelt_names, written_name};
 pub use statement::{
-    ColumnDefinition, ColumnKind, Dropped, Insert, Named, OptionPlace, Parsed, Statement, TableDefinition,
+    ColumnDefinition, ColumnKind, Dropped, Insert, NameFilter, Named, OptionPlace, Parsed, Statement, TableDefinition,
     ViewDefinition, WatermarkDefinition,
 };
 pub(crate) use substitutes::instead_of;
@@ -56,9 +60,9 @@ mod tests;
 use crate::error::PlanError;
 use crate::stack::with_stack;
 
-/// Stack of the thread that parses. Each level of nesting takes up to 110 KiB of it without optimisation, and up to
-/// `reader::NESTING_MAX` levels are read.
-const STACK_BYTES: usize = 16 << 20;
+/// Stack of the thread that parses. Each level of nesting takes up to 110 KiB of it without optimisation, and up to `reader::NESTING_MAX` levels are read; a chain
+/// of up to `refuse::CHAIN_MAX` operators that cannot be read to its end is dropped level by level.
+const STACK_BYTES: usize = 64 << 20;
 
 /// Parses a script: statements separated by semicolons, with comments.
 ///

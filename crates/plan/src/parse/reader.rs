@@ -7,8 +7,8 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::dialect::FlinkDialect;
 use super::script::{Piece, Script, from_parser, is_blank};
-use super::statement::{Dropped, Insert, Named, OptionPlace, Parsed, SHOWN, Statement, ViewDefinition};
-use super::{group_window, refuse, table, unicode};
+use super::statement::{Dropped, Insert, Named, OptionPlace, Parsed, Statement, ViewDefinition};
+use super::{chains, group_window, refuse, session, table, unicode};
 use crate::error::{Place, PlanError, closest};
 
 /// Reads the next statement of a script.
@@ -255,7 +255,8 @@ impl<'a> Reader<'a> {
             "SET" => self.set(),
             "RESET" => self.reset(),
             "EXPLAIN" => self.explain(),
-            "SHOW" => self.show(),
+            "SHOW" => session::show(self),
+            "USE" => session::use_name(self),
             "DESCRIBE" | "DESC" => self.describe(),
             _ => Err(refuse::statement(&word.value, Place::at(first.span.start))),
         }
@@ -264,7 +265,10 @@ impl<'a> Reader<'a> {
     /// A query, up to the first token that does not belong to it.
     fn query(&mut self) -> Result<Box<Query>, PlanError> {
         let place = self.place();
-        let query = group_window::rewritten(self.parser.parse_query().map_err(|error| self.error(error))?)?;
+        let mut query = self.parser.parse_query().map_err(|error| self.error(error))?;
+        chains::balance(&mut query);
+        session::without_catalog(&mut query);
+        let query = group_window::rewritten(query)?;
         match query.body.as_ref() {
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
                 Err(PlanError::syntax(place, "expected a query, found a statement that changes a table")
@@ -422,27 +426,6 @@ impl<'a> Reader<'a> {
         text.parse().map_err(|_| self.expected(A_QUERY, &found))
     }
 
-    fn show(&mut self) -> Result<Statement, PlanError> {
-        self.word("SHOW")?;
-        let found = self.parser.next_token();
-        let word = match &found.token {
-            Token::Word(word) => word.value.to_ascii_uppercase(),
-            _ => String::new(),
-        };
-        match word.as_str() {
-            "TABLES" => Ok(Statement::ShowTables),
-            "VIEWS" => Ok(Statement::ShowViews),
-            "FUNCTIONS" => Ok(Statement::ShowFunctions),
-            "PROGRESS" => Ok(Statement::ShowProgress { is_verbose: self.takes("VERBOSE") }),
-            "QUERIES" => Ok(Statement::ShowQueries { is_verbose: self.takes("VERBOSE") }),
-            "OPERATORS" => Ok(Statement::ShowOperators { is_verbose: self.takes("VERBOSE") }),
-            "CREATE" if self.takes("TABLE") || self.takes("VIEW") => {
-                self.name("the name of a table or view").map(Statement::ShowCreate)
-            }
-            _ => Err(self.expected(SHOWN, &found)),
-        }
-    }
-
     fn describe(&mut self) -> Result<Statement, PlanError> {
         self.parser.next_token();
         let _ = self.takes("EXTENDED");
@@ -479,18 +462,11 @@ impl<'a> Reader<'a> {
     pub fn name(&mut self, what: &str) -> Result<Named, PlanError> {
         let first = self.identifier(what)?;
         let place = Place::of(first.span);
-        let mut last = None;
+        let mut path = vec![first];
         while self.parser.consume_token(&Token::Period) {
-            last = Some(self.identifier(what)?);
+            path.push(self.identifier(what)?);
         }
-        match last {
-            None => Ok(Named { name: first.value, place }),
-            Some(last) => Err(PlanError::unsupported(
-                place,
-                "a catalog or database in a name",
-                format!("write {} alone: a session has one catalog", last.value),
-            )),
-        }
+        session::named(path, place)
     }
 
     /// A name that is no reserved word, or is in backticks.
@@ -563,7 +539,8 @@ impl<'a> Reader<'a> {
     /// An expression, and how it is written.
     pub fn expression(&mut self) -> Result<(Expr, String), PlanError> {
         let start = self.parser.peek_token_ref().span.start;
-        let expression = self.parser.parse_expr().map_err(|error| self.error(error))?;
+        let mut expression = self.parser.parse_expr().map_err(|error| self.error(error))?;
+        chains::balance(&mut expression);
         let mut taken = (0..self.parser.index()).rev().map(|at| self.parser.token_at(at));
         let end = taken.find(|token| !is_blank(token)).map_or(start, |last| last.span.end);
         Ok((expression, self.script.text(start, end).to_string()))

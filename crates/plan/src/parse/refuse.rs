@@ -6,8 +6,11 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use super::syntax;
 use crate::error::{Place, PlanError};
 
-/// Deepest expression or chain of set operations that is read. The syntax tree is walked recursively, and a sum of n terms is a tree n deep.
+/// Deepest expression that is read, and longest chain of joins or set operations. The syntax tree is walked recursively, and a sum of n terms is a tree n deep.
 const DEPTH_MAX: usize = 300;
+
+/// Most operators of a statement that are balanced: `AND`, `OR` and `||`.
+pub(super) const CHAIN_MAX: usize = 50_000;
 
 /// The error for a statement that begins with `word`.
 pub(super) fn statement(word: &str, place: Option<Place>) -> PlanError {
@@ -15,7 +18,6 @@ pub(super) fn statement(word: &str, place: Option<Place>) -> PlanError {
     let instead = match upper.as_str() {
         "UPDATE" | "DELETE" | "MERGE" | "TRUNCATE" | "UPSERT" => "streams are append-only: use INSERT INTO … SELECT",
         "ALTER" => "use DROP TABLE and CREATE TABLE",
-        "USE" => "a session has one catalog and one database: leave USE out",
         "ANALYZE" => "the engine profiles while it runs: leave ANALYZE out",
         "CALL" | "LOAD" | "UNLOAD" | "ADD" | "REMOVE" => "add functions through the Rust crate",
         "COMPILE" | "EXECUTE" => "use INSERT INTO or EXECUTE STATEMENT SET BEGIN … END",
@@ -27,7 +29,7 @@ pub(super) fn statement(word: &str, place: Option<Place>) -> PlanError {
         }
         _ => {
             let statements =
-                ["SELECT", "CREATE", "DROP", "INSERT", "EXPLAIN", "SHOW", "DESCRIBE", "RESET", "VALUES", "WITH"];
+                ["SELECT", "CREATE", "DROP", "INSERT", "EXPLAIN", "SHOW", "DESCRIBE", "RESET", "VALUES", "WITH", "USE"];
             let error = PlanError::syntax(place, format!("expected a statement, found {word}"));
             return match crate::error::closest(word, statements) {
                 Some(meant) => error.with_hint(format!("did you mean {meant}?")),
@@ -122,16 +124,23 @@ fn check_construct(token: &TokenWithSpan, next: Option<&TokenWithSpan>) -> Resul
     }
 }
 
-/// One level of parentheses.
+/// One level of parentheses, or of CASE.
 #[derive(Default)]
 struct Level {
-    /// Operators since the last comma: an upper bound of the depth of the expression being read.
+    /// Operators since the last separator: an upper bound of the depth of the expression being read.
     operators: usize,
-    /// The most operators between two commas.
+    /// The most operators between two separators.
     operators_max: usize,
+    /// Set operations and joins, each of which makes the plan a level deeper.
+    relations: usize,
+    /// The most of them in a level of parentheses inside.
+    relations_inside: usize,
+    /// `BETWEEN` whose `AND` has not come.
+    ranges: usize,
+    is_case: bool,
 }
 
-/// Words that make an expression, or a chain of set operations, one level deeper.
+/// Words that make an expression one level deeper.
 pub(super) const OPERATOR_WORDS: [&str; 17] = [
     "AND",
     "OR",
@@ -152,34 +161,80 @@ pub(super) const OPERATOR_WORDS: [&str; 17] = [
     "JOIN",
 ];
 
+impl Level {
+    /// A separator: what is on both sides is not one inside of the other.
+    fn separate(&mut self) {
+        self.operators_max = self.operators_max.max(self.operators);
+        self.operators = 0;
+    }
+
+    fn word(&mut self, word: &str) {
+        match word.to_ascii_uppercase().as_str() {
+            "AND" if self.ranges > 0 => self.ranges -= 1,
+            // Chains of these are balanced.
+            "AND" | "OR" => self.separate(),
+            "WHEN" | "THEN" | "ELSE" if self.is_case => self.separate(),
+            "BETWEEN" => {
+                self.ranges += 1;
+                self.operators += 1;
+            }
+            "UNION" | "INTERSECT" | "EXCEPT" | "MINUS" | "JOIN" => self.relations += 1,
+            upper if OPERATOR_WORDS.contains(&upper) => self.operators += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Checks that no expression is deeper than what walks it can go.
 fn check_depth(words: &[&TokenWithSpan]) -> Result<(), PlanError> {
     let mut outer: Vec<Level> = Vec::new();
     let mut level = Level::default();
+    let mut chained = 0;
     for token in words {
+        let is_word = |wanted: &str| matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted));
         match &token.token {
             Token::LParen | Token::LBracket | Token::LBrace => {
                 level.operators += 1;
                 outer.push(std::mem::take(&mut level));
             }
-            Token::RParen | Token::RBracket | Token::RBrace => {
-                if let Some(mut enclosing) = outer.pop() {
-                    enclosing.operators += level.operators.max(level.operators_max);
-                    level = enclosing;
-                }
+            Token::RParen | Token::RBracket | Token::RBrace => close(&mut level, &mut outer),
+            _ if is_word("CASE") => {
+                level.operators += 1;
+                outer.push(std::mem::replace(&mut level, Level { is_case: true, ..Level::default() }));
             }
-            Token::Comma => {
-                level.operators_max = level.operators_max.max(level.operators);
-                level.operators = 0;
+            _ if level.is_case && is_word("END") => close(&mut level, &mut outer),
+            Token::Comma => level.separate(),
+            Token::Word(word) => {
+                chained += usize::from(is_word("AND") || is_word("OR"));
+                level.word(&word.value);
             }
-            Token::Word(word) if !OPERATOR_WORDS.iter().any(|operator| word.value.eq_ignore_ascii_case(operator)) => {}
+            Token::StringConcat => chained += 1,
             Token::Number(..) | Token::SingleQuotedString(_) => {}
             _ => level.operators += 1,
         }
+        let refused =
+            |what: String, hint: &str| Err(PlanError::syntax(Place::at(token.span.start), what).with_hint(hint));
         if level.operators > DEPTH_MAX {
-            let place = Place::at(token.span.start);
-            return Err(PlanError::syntax(place, format!("the expression has more than {DEPTH_MAX} operators"))
-                .with_hint("split it, or use IN (…) for long lists of alternatives"));
+            let hint = "compute a part of it in a subquery or view; AND, OR, || and IN (…) may be longer";
+            return refused(format!("the expression has more than {DEPTH_MAX} operators"), hint);
+        }
+        if level.relations + level.relations_inside > DEPTH_MAX {
+            let hint = "INSERT parts of it into a table, one after the other";
+            return refused(format!("the query has more than {DEPTH_MAX} joins or set operations"), hint);
+        }
+        if chained > CHAIN_MAX {
+            let hint = "use IN (…) for long lists of alternatives, or join with a table of them";
+            return refused(format!("the statement has more than {CHAIN_MAX} AND, OR and ||"), hint);
         }
     }
     Ok(())
+}
+
+/// Goes on behind a parenthesis, or END. What is deepest inside counts outside.
+fn close(level: &mut Level, outer: &mut Vec<Level>) {
+    if let Some(mut enclosing) = outer.pop() {
+        enclosing.operators += level.operators.max(level.operators_max);
+        enclosing.relations_inside = enclosing.relations_inside.max(level.relations + level.relations_inside);
+        *level = enclosing;
+    }
 }

@@ -74,7 +74,12 @@ pub(super) fn extract(field: DateTimeField, from: Expr) -> Expr {
     if number == 0 {
         return extracted;
     }
-    Expr::Nested(Box::new(operator(extracted, then, literal(number))))
+    let number = match then {
+        // A remainder has the type of the divisor.
+        BinaryOperator::Modulo => cast(literal(number), DataType::BigInt(None)),
+        _ => literal(number),
+    };
+    Expr::Nested(Box::new(operator(extracted, then, number)))
 }
 
 /// `TIMESTAMPADD(unit, count, time)`

@@ -75,11 +75,29 @@ pub enum Statement {
         place: Option<Place>,
     },
     /// `SHOW TABLES`: tables and views.
-    ShowTables,
+    ShowTables(Option<NameFilter>),
     /// `SHOW VIEWS`
-    ShowViews,
-    /// `SHOW FUNCTIONS`
-    ShowFunctions,
+    ShowViews(Option<NameFilter>),
+    /// `SHOW [USER] FUNCTIONS`
+    ShowFunctions {
+        /// Whether only those are shown that the program has added.
+        are_own: bool,
+        /// Which of them.
+        filter: Option<NameFilter>,
+    },
+    /// `SHOW COLUMNS FROM table`
+    ShowColumns(Named, Option<NameFilter>),
+    /// `SHOW CATALOGS`, `SHOW DATABASES` and the like: there is one.
+    ShowName {
+        /// What it is the name of.
+        column: &'static str,
+        /// The name.
+        name: &'static str,
+        /// Which names are shown.
+        filter: Option<NameFilter>,
+    },
+    /// `USE` of the only catalog or database.
+    Use,
     /// `SHOW PROGRESS [VERBOSE]`: what the running queries wait for.
     ShowProgress {
         /// Whether all is shown that is known, however wide that is.
@@ -101,8 +119,50 @@ pub enum Statement {
     Describe(Named),
 }
 
-/// What `SHOW` shows, as an error names it.
-pub(super) const SHOWN: &str = "TABLES, VIEWS, FUNCTIONS, PROGRESS, QUERIES, OPERATORS or CREATE TABLE after SHOW";
+/// `[NOT] LIKE 'pattern'` behind SHOW.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameFilter {
+    /// The pattern, with `%` and `_`.
+    pub pattern: String,
+    /// Whether names are shown that it does not match.
+    pub is_negated: bool,
+    /// Whether letters match in either case: `ILIKE`.
+    pub ignores_case: bool,
+}
+
+impl NameFilter {
+    /// Whether a name is shown.
+    pub fn passes(&self, name: &str) -> bool {
+        let fold = |text: &str| if self.ignores_case { text.to_lowercase() } else { text.to_string() };
+        let (pattern, name) = (fold(&self.pattern), fold(name));
+        let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+        matches_pattern(&pattern, &name) != self.is_negated
+    }
+}
+
+/// Whether a name is like a pattern, in which `%` stands for any characters, `_` for one, and a backslash before them makes them stand for themselves.
+fn matches_pattern(pattern: &[char], name: &[char]) -> bool {
+    // Which beginnings of the name the pattern so far matches.
+    let mut matched = vec![false; name.len() + 1];
+    matched[0] = true;
+    let mut letters = pattern.iter();
+    while let Some(&letter) = letters.next() {
+        if letter == '%' {
+            let first = matched.iter().position(|matches| *matches).unwrap_or(matched.len());
+            matched[first..].fill(true);
+            continue;
+        }
+        let (letter, is_any) = match letter {
+            '\\' => (letters.next().copied().unwrap_or('\\'), false),
+            other => (other, other == '_'),
+        };
+        for end in (1..matched.len()).rev() {
+            matched[end] = matched[end - 1] && (is_any || name[end - 1] == letter);
+        }
+        matched[0] = false;
+    }
+    matched.last() == Some(&true)
+}
 
 /// A name of the catalogue, and where it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,6 +231,8 @@ pub struct TableDefinition {
     pub options: BTreeMap<String, String>,
     /// Where the options stand.
     pub option_places: BTreeMap<String, OptionPlace>,
+    /// Names of columns that were written without backticks, and where.
+    pub bare_names: Vec<(String, Option<Place>)>,
     /// Whether it was created `TEMPORARY`. Nothing outlives a session yet, so this changes nothing.
     pub temporary: bool,
     /// Whether an existing table of this name stays.

@@ -18,6 +18,7 @@ struct Elements {
     columns: Vec<ColumnDefinition>,
     watermark: Option<WatermarkDefinition>,
     primary_key: Vec<Named>,
+    bare_names: Vec<(String, Option<Place>)>,
 }
 
 /// Reads the rest of `CREATE [TEMPORARY] TABLE`.
@@ -38,6 +39,7 @@ pub(super) fn read(reader: &mut Reader, temporary: bool) -> Result<TableDefiniti
         comment,
         options,
         option_places,
+        bare_names: elements.bare_names,
         temporary,
         if_not_exists,
     };
@@ -195,6 +197,9 @@ fn of_two_columns(column: &str, other: &Ident) -> PlanError {
 fn read_column(reader: &mut Reader, elements: &mut Elements) -> Result<(), PlanError> {
     let name = reader.identifier("the name of a column")?;
     let place = Place::of(name.span);
+    if name.quote_style.is_none() {
+        elements.bare_names.push((name.value.clone(), place));
+    }
     let kind = if reader.takes("AS") {
         if takes_processing_time(reader) {
             ColumnKind::ProcessingTime

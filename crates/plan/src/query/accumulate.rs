@@ -1,5 +1,6 @@
 //! Which accumulators compute an aggregate, and how its value is made of them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
@@ -35,6 +36,8 @@ pub(super) struct Collector {
     pub accumulators: Vec<Accumulator>,
     /// One argument for each branch, one list for each accumulator.
     pub arguments: Vec<Vec<Option<Expr>>>,
+    /// The accumulators of each list of arguments.
+    by_arguments: HashMap<Vec<Option<Expr>>, Vec<usize>>,
 }
 
 /// A call of an aggregate function, by all branches.
@@ -226,8 +229,11 @@ impl Lowering<'_> {
                 Holistic::Variance { is_sample, .. } => nullable || is_sample,
                 _ => nullable,
             };
+            // A variance is computed as DOUBLE, and cast to the type that it has.
+            let is_variance = matches!(holistic, Holistic::Variance { .. });
+            let held = if is_variance { DataType::Float64 } else { held_or_same(field.data_type()) };
             let column = self.holistic_value(collector, call, holistic, arguments)?;
-            return Ok((column, held_or_same(field.data_type()), nullable));
+            return Ok((column, held, nullable));
         }
         match function.as_str() {
             "count" => {
@@ -310,9 +316,7 @@ impl Lowering<'_> {
             return Ok((WindowColumn::DecimalSum { sum, upper_sum, count }, field.data_type().clone(), nullable));
         }
         let accumulator = collector.add(accumulate, arguments)?;
-        let is_wrapping = accumulate == Accumulate::SumInteger;
-        let data_type = if is_wrapping { DataType::Int64 } else { held_or_same(field.data_type()) };
-        Ok((WindowColumn::Value { accumulator, count }, data_type, nullable))
+        Ok((WindowColumn::Value { accumulator, count }, held_or_same(field.data_type()), nullable))
     }
 
     fn refused_type(&self, function: &str, data_type: &DataType) -> DataFusionError {
@@ -396,7 +400,14 @@ impl Collector {
     /// Of the rows of these branches in such a window.
     pub fn new(branches: Vec<Branch>, window: &Window, may_be_empty: bool) -> Collector {
         let evicts_slices = window.evicts_slices();
-        Collector { branches, may_be_empty, evicts_slices, accumulators: Vec::new(), arguments: Vec::new() }
+        Collector {
+            branches,
+            may_be_empty,
+            evicts_slices,
+            accumulators: Vec::new(),
+            arguments: Vec::new(),
+            by_arguments: HashMap::new(),
+        }
     }
 
     /// Whether any branch's expression may be NULL.
@@ -479,10 +490,11 @@ impl Collector {
 
     /// The number of an accumulator, which is a new one where there is none like it.
     fn add_accumulator(&mut self, accumulator: Accumulator, arguments: Vec<Option<Expr>>) -> usize {
-        let mut known = self.accumulators.iter().zip(&self.arguments);
-        if let Some(index) = known.position(|known| known == (&accumulator, &arguments)) {
-            return index;
+        let same = self.by_arguments.entry(arguments.clone()).or_default();
+        if let Some(known) = same.iter().find(|known| self.accumulators[**known] == accumulator) {
+            return *known;
         }
+        same.push(self.accumulators.len());
         self.accumulators.push(accumulator);
         self.arguments.push(arguments);
         self.accumulators.len() - 1

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion_common::{Result, ScalarValue};
+use datafusion_expr::expr::Case;
 use datafusion_expr::logical_plan::Aggregate;
 use datafusion_expr::utils::grouping_set_to_exprlist;
-use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
+use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, cast, lit};
 
 use super::accumulate::Collector;
 use super::context::external;
@@ -16,6 +17,7 @@ use super::draft::{
     without_dictionary_cast,
 };
 use super::lower::{Lowering, materialize, simplify};
+use super::names::Names;
 use super::window::{WINDOW_COLUMNS, result_time_field};
 use super::zeros::with_one_zero;
 use crate::error::{Place, PlanError};
@@ -404,8 +406,28 @@ pub(super) fn as_planned(value: Expr, data_type: &DataType, planned: &Field) -> 
     match planned.data_type() {
         same if same == data_type => value,
         DataType::Null => Expr::Literal(ScalarValue::Null, None),
+        integer if integer.is_integer() && *data_type == DataType::Float64 => variance_as(value, integer),
         other => Expr::Cast(Cast::new(Box::new(value), other.clone())),
     }
+}
+
+/// A variance, or its root, as an integer, as Flink has it: without its fraction, INT and BIGINT no greater than they can be, and of shorter types the lowest bits.
+fn variance_as(variance: Expr, data_type: &DataType) -> Expr {
+    let (greatest, limit) = match data_type {
+        DataType::Int64 => (ScalarValue::Int64(Some(i64::MAX)), -(i64::MIN as f64)),
+        _ => (ScalarValue::Int32(Some(i32::MAX)), -f64::from(i32::MIN)),
+    };
+    let whole = cast(variance.clone(), greatest.data_type());
+    let is_greater = variance.gt_eq(lit(limit));
+    let greatest = Expr::Literal(greatest, None);
+    let whole = Expr::Case(Case::new(None, vec![(is_greater.into(), greatest.into())], Some(whole.into())));
+    let bits = match data_type {
+        DataType::Int8 => 8,
+        DataType::Int16 => 16,
+        _ => return whole,
+    };
+    let half = || lit(1_i64 << (bits - 1));
+    cast((cast(whole, DataType::Int64) + half()) % lit(1_i64 << bits) - half(), data_type.clone())
 }
 
 impl Group {
@@ -422,23 +444,5 @@ impl Group {
             Group::Key(key) => key,
             other => unreachable!("{other:?} is a key in another branch"),
         }
-    }
-}
-
-/// Names that are taken.
-#[derive(Default)]
-pub(super) struct Names(Vec<String>);
-
-impl Names {
-    /// `name`, with a number behind it where it is taken.
-    pub fn unique(&mut self, name: &str) -> String {
-        let mut candidate = name.to_string();
-        let mut number = 0;
-        while self.0.contains(&candidate) {
-            candidate = format!("{name}{number}");
-            number += 1;
-        }
-        self.0.push(candidate.clone());
-        candidate
     }
 }

@@ -29,7 +29,7 @@ use super::landmarks::Landmarks;
 use super::named_casts::with_named_casts;
 use super::own_aggregate::own_function;
 use super::sink::Destination;
-use super::{Planned, finish, foreign_types, lower_plan, note_options, on_deep_stack, optimize};
+use super::{Planned, finish, foreign_types, lower_plan, note_options, on_deep_stack, optimize, references};
 use crate::catalog::{Catalog, Relation};
 use crate::error::PlanError;
 use crate::explain::{Notes, flink};
@@ -93,7 +93,7 @@ impl RelationBuilder {
         let reference = TableReference::bare(name);
         let plan = step(&[], || {
             let source = Context::new(catalog).get_table_source(reference.clone())?;
-            LogicalPlanBuilder::scan(reference, source, None)?.build()
+            references::resolved(LogicalPlanBuilder::scan(reference, source, None)?.build()?)
         })?;
         Ok(RelationBuilder { plan, aggregated: None, bounds: None })
     }
@@ -278,7 +278,7 @@ impl RelationBuilder {
         let mut draft = Draft::of_session(catalog);
         let mut foreign = Foreign::default();
         foreign.notes.append(foreign_functions(&plan, catalog));
-        foreign_types::note(&plan, into.is_some(), &mut foreign, |_| None);
+        foreign_types::note(&plan, &mut foreign);
         let mut foreign = foreign.notes;
         let logical = lower_plan(plan, destination.as_ref(), &mut draft, &landmarks);
         let logical = logical.map_err(|error| diagnose(error, &landmarks))?;

@@ -21,7 +21,7 @@ pub(super) fn check(plan: &LogicalPlan) -> Result<()> {
                     let data_type = condition.get_type(&schema)?;
                     if !matches!(data_type, DataType::Boolean | DataType::Null) {
                         let found = sql_name(&data_type);
-                        let message = format!("FILTER, CASE WHEN and IF need a condition, and this is a {found}");
+                        let message = format!("FILTER, CASE WHEN and IF need a condition, and this is {found}");
                         let error = PlanError::invalid(place_in(condition), message);
                         return Err(external(error.with_hint("compare it with something")));
                     }

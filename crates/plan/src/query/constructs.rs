@@ -1,5 +1,6 @@
 //! What of a query's syntax tree is read and cannot be planned: each construct with what to write instead.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
@@ -91,6 +92,20 @@ pub(super) fn check_set(body: &SetExpr) -> Result<(), PlanError> {
     }
 }
 
+/// The names of common table expressions of one WITH differ.
+pub(super) fn check_with(query: &Query) -> Result<(), PlanError> {
+    let mut names = HashSet::new();
+    let mut tables = query.with.iter().flat_map(|with| &with.cte_tables);
+    match tables.find(|table| !names.insert(table.alias.name.value.as_str())) {
+        None => Ok(()),
+        Some(table) => {
+            let name = &table.alias.name;
+            let error = PlanError::invalid(Place::of(name.span), format!("WITH defines {} twice", name.value));
+            Err(error.with_hint("give one of them another name"))
+        }
+    }
+}
+
 pub(super) fn check_select(select: &Select) -> Result<(), PlanError> {
     let place = Place::of(select.span());
     if let Some(Distinct::On(columns)) = &select.distinct {
@@ -133,9 +148,6 @@ pub(super) fn check_select(select: &Select) -> Result<(), PlanError> {
             let hint = "compute them in a subquery, and write WHERE behind it";
             return Err(PlanError::invalid(place, message).with_hint(hint));
         }
-    }
-    if let Some(qualify) = &select.qualify {
-        return refuse(Place::of(qualify.span()), "QUALIFY", "use HAVING");
     }
     if let Some(expression) = select.sort_by.first() {
         return refuse(Place::of(expression.expr.span()), "SORT BY", "leave it out");

@@ -31,10 +31,12 @@ use super::flink_types::flink_expression;
 use super::foreign::Foreign;
 use super::foreign_types;
 use super::landmarks::{survey_expression, survey_view};
+use super::literals;
 use super::locate;
 use super::named_casts::NamedCasts;
 use super::names::{column_name, plan_named, unnamed, with_names};
 use super::over;
+use super::references::{self, Reference};
 use super::window::WindowFunctionPlanner;
 use super::zone::{self, expression_in_zone};
 use crate::catalog::{Catalog, Relation, Table};
@@ -57,6 +59,12 @@ pub(crate) struct Context<'a> {
     catalog: &'a Catalog,
     relation_planners: [Arc<dyn RelationPlanner>; 1],
     view_depth: Cell<usize>,
+    /// Views that have been planned.
+    views: RefCell<HashMap<String, Arc<dyn TableSource>>>,
+    /// The same with their plans, the innermost first.
+    views_read: RefCell<Vec<(String, LogicalPlan)>>,
+    /// Common table expressions that have been planned.
+    references: RefCell<Vec<Arc<dyn TableSource>>>,
     /// What Flink would not understand of the queries, views and computed columns that were walked.
     pub(super) foreign: RefCell<Foreign>,
 }
@@ -110,6 +118,9 @@ impl<'a> Context<'a> {
             catalog,
             relation_planners: [Arc::new(WindowFunctionPlanner)],
             view_depth: Cell::new(0),
+            views: RefCell::default(),
+            views_read: RefCell::default(),
+            references: RefCell::default(),
             foreign: RefCell::default(),
         }
     }
@@ -124,16 +135,38 @@ impl<'a> Context<'a> {
         SqlToRel::new_with_options(self, options)
     }
 
-    /// The plan of a query.
+    /// The plan of a query, which refers to views and common table expressions (see [`references`]).
     pub fn plan_query(&self, query: &Query) -> Result<LogicalPlan> {
-        plan_named(query, |mut query| {
-            respell(&mut query);
-            self.align_values(&mut query);
-            self.planner().sql_statement_to_plan(Statement::Query(Box::new(query)))
-        })
+        let mut query = query.clone();
+        references::plan_with(&mut query, self)?;
+        plan_named(&query, |query| self.plan_text(query))
     }
 
-    /// Makes DECIMAL DOUBLE where it meets FLOAT or DOUBLE in a column of VALUES: DataFusion gives these their types as it plans them.
+    /// The plan of a query without WITH.
+    pub(super) fn plan_text(&self, mut query: Query) -> Result<LogicalPlan> {
+        respell(&mut query);
+        self.align_values(&mut query);
+        literals::with_int_literals(self.planner().sql_statement_to_plan(Statement::Query(Box::new(query)))?)
+    }
+
+    /// The views that were planned, the innermost first, with their plans.
+    pub(super) fn views_read(&self) -> Vec<(&'a ViewDefinition, LogicalPlan)> {
+        let read = self.views_read.borrow();
+        let views = read.iter().filter_map(|(name, plan)| match self.catalog.get(name)? {
+            Relation::View(view) => Some((view, plan.clone())),
+            Relation::Table(_) => None,
+        });
+        views.collect()
+    }
+
+    /// Keeps what a name of a common table expression stands for, and returns its number.
+    pub(super) fn add_reference(&self, reference: Arc<dyn TableSource>) -> usize {
+        let mut references = self.references.borrow_mut();
+        references.push(reference);
+        references.len() - 1
+    }
+
+    /// Gives values in VALUES their types, which DataFusion chooses as it plans them: whole numbers are INT, and DECIMAL beside FLOAT or DOUBLE is DOUBLE.
     fn align_values(&self, query: &mut Query) {
         struct Values<'a, 'c>(&'a Context<'c>);
         impl VisitorMut for Values<'_, '_> {
@@ -164,8 +197,10 @@ impl<'a> Context<'a> {
         for column in 0..rows.first().map_or(0, |row| row.content.len()) {
             let mut values: Vec<&mut ast::Expr> =
                 rows.iter_mut().filter_map(|row| row.content.get_mut(column)).collect();
+            let are_literals = values.iter().all(|value| matches!(value, ast::Expr::Value(_)));
+            values.iter_mut().for_each(|value| literals::cast_to_int(value));
             // Literals alone are never DOUBLE.
-            if values.iter().all(|value| matches!(value, ast::Expr::Value(_))) {
+            if are_literals {
                 continue;
             }
             let types: Vec<Option<DataType>> = values.iter().map(|value| type_of(value)).collect();
@@ -259,7 +294,7 @@ impl<'a> Context<'a> {
     fn written(&self, expression: &ast::Expr, columns: &DFSchema) -> Result<Expr> {
         let mut expression = expression.clone();
         respell(&mut expression);
-        self.planner().sql_to_expr(expression, columns, &mut PlannerContext::new())
+        literals::int_literals(self.planner().sql_to_expr(expression, columns, &mut PlannerContext::new())?)
     }
 
     /// The same with types made to agree.
@@ -290,8 +325,14 @@ impl<'a> Context<'a> {
     }
 
     fn view_source(&self, view: &ViewDefinition) -> Result<Arc<dyn TableSource>> {
+        if let Some(known) = self.views.borrow().get(&view.name) {
+            return Ok(known.clone());
+        }
         let plan = self.view_plan(view)?;
-        Ok(Arc::new(Inlined { schema: plan.schema().inner().clone(), plan }))
+        self.views_read.borrow_mut().push((view.name.clone(), plan.clone()));
+        let reference = Reference::to(plan);
+        self.views.borrow_mut().insert(view.name.clone(), reference.clone());
+        Ok(reference)
     }
 
     /// The plan of a view's query, with the view's own names of its columns.
@@ -348,8 +389,8 @@ impl<'a> Context<'a> {
 /// Names the columns of a SELECT as Flink does.
 #[derive(Default)]
 pub(super) struct Aliases {
-    /// Names of columns that stand there as they are.
-    columns: Vec<String>,
+    /// How often each name of a column came that stands there as it is.
+    columns: HashMap<String, usize>,
 }
 
 impl Aliases {
@@ -357,9 +398,9 @@ impl Aliases {
     /// `None` where it keeps that name.
     pub fn of(&mut self, position: usize, column: Option<&str>) -> Option<String> {
         let Some(name) = column else { return Some(unnamed(position)) };
-        let before = self.columns.iter().filter(|other| *other == name).count();
-        self.columns.push(name.to_string());
-        if before == 0 { None } else { Some(format!("{name}{}", before - 1)) }
+        let came = self.columns.entry(name.to_string()).or_default();
+        *came += 1;
+        if *came == 1 { None } else { Some(format!("{name}{}", *came - 2)) }
     }
 }
 
@@ -380,6 +421,8 @@ fn respell(written: &mut impl VisitMut) {
                         *expression = double(ast::Expr::Value(text));
                     }
                 }
+                // It matters to Flink alone.
+                ast::Expr::Interval(interval) => interval.leading_precision = None,
                 ast::Expr::BinaryOp { op, .. } => match op {
                     BinaryOperator::Custom(spelling) if spelling == "!=" => *op = BinaryOperator::NotEq,
                     BinaryOperator::Custom(spelling) if spelling == "==" => *op = BinaryOperator::Eq,
@@ -482,6 +525,7 @@ static EXPRESSION_PLANNERS: LazyLock<Vec<Arc<dyn ExprPlanner>>> = LazyLock::new(
         Arc::new(datafusion_functions::datetime::planner::DatetimeFunctionPlanner),
         Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),
         Arc::new(NamedCasts),
+        Arc::new(literals::IntOperands),
         Arc::new(LongProducts),
     ]
 });
@@ -498,6 +542,9 @@ pub(super) static CONFIGURATION: LazyLock<Arc<ConfigOptions>> = LazyLock::new(||
 
 impl ContextProvider for Context<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        if let Some(number) = references::number(name.table()) {
+            return Ok(self.references.borrow()[number].clone());
+        }
         let named = Named { name: name.to_string(), place: None };
         match self.catalog.resolve(&named).map_err(external)? {
             Relation::Table(table) => self.table_source(table),

@@ -45,7 +45,7 @@ impl Lowering<'_> {
             (Window::Rows { size, slide }, false) => (branch, Window::RowsByKey { size, slide }),
             (other, false) => unreachable!("{other:?} does not count rows"),
         };
-        let keys = keys.iter().map(|key| simplify(branch.substitute(key, schema)?, &branch.scope));
+        let keys = keys.iter().map(|key| branch.substitute(key, schema));
         let keys = keys.collect::<Result<_>>()?;
         branch.cut(Cut { window, place: self.landmarks.window, time: None, keys })?;
         Ok(Relation { branches: vec![branch] })

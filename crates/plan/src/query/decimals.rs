@@ -1,11 +1,11 @@
-//! Arithmetic on decimals, and their sums and means, with the types that they have in Flink.
+//! Arithmetic on decimals, and aggregates of numbers, with the types that they have in Flink.
 
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion_common::{DFSchema, Result, ScalarValue, internal_err};
+use datafusion_common::{DFSchema, Result, internal_err};
 use datafusion_expr::function::AccumulatorArgs;
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::{
@@ -70,7 +70,7 @@ pub(super) fn decimal_range(expression: &Expr, schema: &DFSchema) -> Option<Expr
 fn decimals((left, right): (&Expr, &Expr), schema: &DFSchema) -> Option<((Expr, Digits), (Expr, Digits))> {
     let typed = |operand: &Expr| {
         let data_type = operand.get_type(schema).ok()?;
-        let digits = digits_of(operand, &data_type)?;
+        let digits = digits_of(&data_type)?;
         let decimal = DataType::Decimal128(digits.0, digits.1);
         let is_decimal = data_type == decimal;
         let operand = if is_decimal { operand.clone() } else { cast(operand.clone(), decimal) };
@@ -99,43 +99,50 @@ impl ExprPlanner for LongProducts {
 }
 
 /// How many digits a number has as a decimal.
-fn digits_of(operand: &Expr, data_type: &DataType) -> Option<Digits> {
+fn digits_of(data_type: &DataType) -> Option<Digits> {
     Some(match data_type {
         DataType::Decimal128(precision, scale) => (*precision, *scale),
         DataType::Int8 | DataType::UInt8 => (3, 0),
         DataType::Int16 | DataType::UInt16 => (5, 0),
         DataType::Int32 | DataType::UInt32 => (INT_DIGITS, 0),
-        DataType::Int64 => match operand {
-            // What is written is an INT where that has room for it.
-            Expr::Literal(ScalarValue::Int64(Some(value)), _) if i32::try_from(*value).is_ok() => (INT_DIGITS, 0),
-            _ => (BIGINT_DIGITS, 0),
-        },
+        DataType::Int64 => (BIGINT_DIGITS, 0),
         DataType::UInt64 => (BIGINT_DIGITS + 1, 0),
         _ => return None,
     })
 }
 
-/// SUM or AVG with Flink's type, where it is one of decimals and has another.
-pub(super) fn decimal_aggregate(
+/// A sum, mean, variance or standard deviation with Flink's type, where DataFusion has another: that of its argument, and of decimals one with all digits.
+pub(super) fn typed_aggregate(
     function: &AggregateUDF,
     arguments: &[Expr],
     schema: &DFSchema,
 ) -> Option<Arc<AggregateUDF>> {
     let scale_min = match function.name() {
         "sum" => i8::MIN,
-        "avg" => MEAN_SCALE_MIN,
+        "avg" | "var" | "var_pop" | "stddev" | "stddev_pop" => MEAN_SCALE_MIN,
         _ => return None,
     };
-    let DataType::Decimal128(_, scale) = arguments.first()?.get_type(schema).ok()? else { return None };
+    // A wrong number of arguments is the function's to refuse.
+    let [argument] = arguments else { return None };
+    let data_type = match argument.get_type(schema).ok()? {
+        DataType::Decimal128(_, scale) => DataType::Decimal128(DIGITS_MAX, scale.max(scale_min)),
+        same if same.is_signed_integer() || same == DataType::Float32 => same,
+        _ => return None,
+    };
     let inner = function.inner().clone();
-    let data_type = DataType::Decimal128(DIGITS_MAX, scale.max(scale_min));
-    Some(Arc::new(AggregateUDF::new_from_impl(Typed { inner, data_type })))
+    let signature = match data_type.is_integer() {
+        true => Signature::user_defined(inner.signature().volatility),
+        false => inner.signature().clone(),
+    };
+    Some(Arc::new(AggregateUDF::new_from_impl(Typed { inner, signature, data_type })))
 }
 
 /// An aggregate function of DataFusion with another type.
 #[derive(Debug)]
 struct Typed {
     inner: Arc<dyn AggregateUDFImpl>,
+    /// That of the function, but for integers, which stay what they are.
+    signature: Signature,
     data_type: DataType,
 }
 
@@ -160,11 +167,11 @@ impl AggregateUDFImpl for Typed {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
+        if self.data_type.is_integer() { Ok(types.to_vec()) } else { self.inner.coerce_types(types) }
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {

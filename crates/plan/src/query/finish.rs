@@ -1,6 +1,6 @@
 //! From branches to a program: which columns sources and lookups deliver, and physical expressions over them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
@@ -248,8 +248,10 @@ fn fold_projections(
 
 /// The indices of columns that are chosen as they are; `None` where any is computed.
 fn chosen(columns: &[Expr], schema: &Schema) -> Option<Vec<usize>> {
+    let indices: HashMap<&str, usize> =
+        schema.fields().iter().enumerate().map(|(index, field)| (field.name().as_str(), index)).collect();
     let index = |column: &Expr| match column {
-        Expr::Column(column) => schema.index_of(&column.name).ok(),
+        Expr::Column(column) => indices.get(column.name.as_str()).copied(),
         _ => None,
     };
     columns.iter().map(index).collect()

@@ -19,10 +19,11 @@ use pelton_functions::decimal::DIGITS_MAX;
 use pelton_functions::{is_flink_cast, makes_null};
 
 use super::common_types::{align_union, bring_together, must_cast};
-use super::decimals::{BIGINT_DIGITS, decimal_aggregate, decimal_arithmetic, decimal_comparison, decimal_range};
+use super::decimals::{BIGINT_DIGITS, decimal_arithmetic, decimal_comparison, decimal_range, typed_aggregate};
 use super::deferred_casts::defer_casts;
 use super::instants::instant;
 use super::lengths::{check_comparable, check_lengths, field_of_length, of_equal_days, refine_time};
+use super::literals::whole_number;
 use super::strictness::is_strict;
 
 /// The plan with Flink's types.
@@ -88,21 +89,21 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             if let Some(exact) = exact.or_else(|| decimal_comparison(*op, operands, schema)) {
                 return Ok(Transformed::yes(exact));
             }
+            if let Some(divisor) = narrower_divisor(*op, operands, schema) {
+                return Ok(Transformed::yes(cast(expression, divisor)));
+            }
         }
         Expr::AggregateFunction(AggregateFunction { func, params }) => {
-            return Ok(match decimal_aggregate(func, &params.args, schema) {
-                Some(typed) => {
-                    *func = typed;
-                    Transformed::yes(expression)
-                }
-                None => Transformed::no(expression),
-            });
+            let Some(typed) = typed_aggregate(func, &params.args, schema) else {
+                return Ok(Transformed::no(expression));
+            };
+            *func = typed;
         }
         Expr::WindowFunction(call) => {
             let WindowFunctionDefinition::AggregateUDF(func) = &mut call.fun else {
                 return Ok(Transformed::no(expression));
             };
-            let Some(typed) = decimal_aggregate(func, &call.params.args, schema) else {
+            let Some(typed) = typed_aggregate(func, &call.params.args, schema) else {
                 return Ok(Transformed::no(expression));
             };
             *func = typed;
@@ -136,6 +137,13 @@ const DOUBLE_FUNCTIONS: [&str; 17] = [
     "acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "cot", "degrees", "exp", "ln", "log10", "radians", "sin",
     "sinh", "tan", "tanh",
 ];
+/// The type of a remainder that is narrower than the dividend: a remainder has the type of the divisor.
+fn narrower_divisor(operator: Operator, (left, right): (&Expr, &Expr), schema: &DFSchema) -> Option<DataType> {
+    let [dividend, divisor] = [left, right].map(|operand| operand.get_type(schema).ok());
+    let (dividend, divisor) = dividend.zip(divisor).filter(|_| operator == Operator::Modulo)?;
+    let are_integers = dividend.is_signed_integer() && divisor.is_signed_integer();
+    (are_integers && divisor.primitive_width() < dividend.primitive_width()).then_some(divisor)
+}
 
 fn bring_branches_together(case: &mut Case, schema: &DFSchema) {
     let (mut whens, mut results): (Vec<&mut Expr>, Vec<&mut Expr>) =
@@ -179,6 +187,17 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
         ("abs", Some(integer)) if integer.is_signed_integer() => {
             Ok(Transformed::yes(pelton_functions::absolute(call.args)))
         }
+        // These are DOUBLE of any number.
+        (
+            "acos" | "asin" | "atan" | "atan2" | "cos" | "cosh" | "cot" | "degrees" | "exp" | "ln" | "log" | "log10"
+            | "log2" | "radians" | "sin" | "sinh" | "sqrt" | "tan" | "tanh",
+            Some(DataType::Float32),
+        ) => {
+            for argument in &mut call.args {
+                *argument = cast(std::mem::take(argument), DataType::Float64);
+            }
+            Ok(Transformed::yes(Expr::ScalarFunction(call)))
+        }
         ("date_part", _) => Ok(match field_of_length(&call.args, schema) {
             Some(field) => Transformed::yes(field),
             None => Transformed::no(expression),
@@ -189,15 +208,10 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
             Ok(Transformed::yes(pelton_functions::replace(call.args)))
         }
         // Its value has the type of the first, whatever that is compared with.
-        ("nullif", Some(first_type)) if call.args.len() == 2 && must_cast(&call.args, schema) => {
-            let [value, other] = [0, 1].map(|index| call.args[index].clone());
-            let mut sides = [value.clone(), other];
-            bring_together(&mut sides.iter_mut().collect::<Vec<_>>(), schema);
-            let [left, right] = sides;
-            let is_equal = binary_expr(left, Operator::Eq, right);
-            let null = Expr::Literal(ScalarValue::try_from(first_type)?, None);
-            let case = Case::new(None, vec![(is_equal.into(), null.into())], Some(value.into()));
-            Ok(Transformed::yes(Expr::Case(case)))
+        ("nullif", Some(first_type))
+            if call.args.len() == 2 && (first_type.is_numeric() || must_cast(&call.args, schema)) =>
+        {
+            null_if(&call, first_type, schema).map(Transformed::yes)
         }
         ("floor" | "ceil", Some(integer)) if integer.is_integer() => Ok(Transformed::yes(call.args.swap_remove(0))),
         ("floor" | "ceil", Some(DataType::Decimal128(precision, scale))) if scale > 0 => {
@@ -217,6 +231,17 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
         ("trunc", Some(DataType::Decimal128(precision, scale))) => Ok(shorten(expression, &call, precision, scale)),
         _ => Ok(Transformed::no(expression)),
     }
+}
+
+/// `NULLIF`, whose value has the type of its first argument.
+fn null_if(call: &ScalarFunction, first_type: DataType, schema: &DFSchema) -> Result<Expr> {
+    let [value, other] = [0, 1].map(|index| call.args[index].clone());
+    let mut sides = [value.clone(), other];
+    bring_together(&mut sides.iter_mut().collect::<Vec<_>>(), schema);
+    let [left, right] = sides;
+    let is_equal = binary_expr(left, Operator::Eq, right);
+    let null = Expr::Literal(ScalarValue::try_from(first_type)?, None);
+    Ok(Expr::Case(Case::new(None, vec![(is_equal.into(), null.into())], Some(value.into()))))
 }
 
 /// Whether a text may be empty: a literal says so.
@@ -269,8 +294,7 @@ fn with_flags(flags: &str, pattern: Expr) -> Expr {
 fn digits_left(call: &ScalarFunction) -> Option<i64> {
     match call.args.get(1) {
         None | Some(Expr::Negative(_)) => Some(0),
-        Some(Expr::Literal(ScalarValue::Int64(digits), _)) => digits.map(|digits| digits.max(0)),
-        Some(_) => None,
+        Some(digits) => whole_number(digits).map(|digits| digits.max(0)),
     }
 }
 
@@ -278,8 +302,7 @@ fn digits_left(call: &ScalarFunction) -> Option<i64> {
 fn cut_integer(mut call: ScalarFunction, integer: DataType) -> Expr {
     let is_whole = match call.args.get(1) {
         None => true,
-        Some(Expr::Literal(ScalarValue::Int64(Some(digits)), _)) => *digits >= 0,
-        Some(_) => false,
+        Some(digits) => whole_number(digits).is_some_and(|digits| digits >= 0),
     };
     if is_whole {
         return call.args.swap_remove(0);

@@ -5,13 +5,14 @@ use std::ops::ControlFlow;
 
 use datafusion_common::Column;
 use sqlparser::ast::{
-    self, Expr, GroupByExpr, Select, SelectItem, Spanned, TimezoneInfo, Value, ValueWithSpan, Visit, Visitor,
+    self, Expr, GroupByExpr, Ident, ObjectNamePart, Select, SelectItem, Spanned, TableAlias, TableFactor, TimezoneInfo,
+    Value, ValueWithSpan, Visit, Visitor,
 };
 use sqlparser::tokenizer::Span;
 
 use super::locate::is_aggregate;
 use crate::error::Place;
-use crate::explain::{Notes, flink};
+use crate::explain::{Notes, flink, reserved};
 
 /// Notes, and what is known of the text once it is planned.
 #[derive(Debug, Default)]
@@ -59,11 +60,50 @@ impl Foreign {
             }
             _ => {}
         }
+        match expression {
+            Expr::Identifier(name) => self.name(name),
+            Expr::CompoundIdentifier(names) => names.iter().for_each(|name| self.name(name)),
+            _ => {}
+        }
         self.note(Place::of(expression.span()), flink::syntax_note(expression));
     }
 
-    /// Looks at what groups rows.
+    /// Looks at a name: what is reserved stands in backticks.
+    pub fn name(&mut self, name: &Ident) {
+        if name.quote_style.is_none() && name.span.start != name.span.end {
+            self.note(Place::of(name.span), reserved::name_note(&name.value));
+        }
+    }
+
+    /// Looks at the names of a table in FROM.
+    pub fn table(&mut self, table: &TableFactor) {
+        let alias = match table {
+            TableFactor::Table { name, alias, args, .. } => {
+                let parts = name.0.iter().filter(|_| args.is_none()).filter_map(ObjectNamePart::as_ident);
+                parts.for_each(|name| self.name(name));
+                alias
+            }
+            TableFactor::Derived { alias, .. } | TableFactor::TableFunction { alias, .. } => alias,
+            _ => return,
+        };
+        self.alias(alias.iter());
+    }
+
+    /// Looks at names of tables and of their columns.
+    pub fn alias<'a>(&mut self, aliases: impl Iterator<Item = &'a TableAlias>) {
+        for alias in aliases {
+            self.name(&alias.name);
+            alias.columns.iter().for_each(|column| self.name(&column.name));
+        }
+    }
+
+    /// Looks at the names that SELECT gives, and at what groups rows.
     pub fn select(&mut self, select: &Select) {
+        for item in &select.projection {
+            if let SelectItem::ExprWithAlias { alias, .. } = item {
+                self.name(alias);
+            }
+        }
         let GroupByExpr::Expressions(keys, _) = &select.group_by else { return };
         let named = |name: &str| {
             select.projection.iter().any(|item| match item {

@@ -1,26 +1,23 @@
-//! Where an expression has another type here than in Flink, or is a cast that Flink refuses.
+//! Casts, comparisons and inserts that Flink refuses for the types of their values.
 //!
 //! The plan is looked at as it was written, before types are made to agree: a cast that is in it then was asked for.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion_common::DFSchema;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_common::{DFSchema, ScalarValue};
-use datafusion_expr::expr::Case;
+use datafusion_expr::expr::{Between, Case, InList};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast};
 
 use super::context::TableScanSource;
 use super::diagnose::{place_of, sql_name};
 use super::foreign::Foreign;
+use super::lengths::is_comparison;
 use crate::error::Place;
+use crate::types::SqlType;
 
-/// Notes it, and what `foreign` could not tell before its columns were known. `column_place` has the places of the columns of the result.
-pub(super) fn note(
-    plan: &LogicalPlan,
-    is_insert: bool,
-    foreign: &mut Foreign,
-    column_place: impl Fn(usize) -> Option<Place>,
-) {
+/// Notes the casts that Flink refuses, and what `foreign` could not tell before its columns were known.
+pub(super) fn note(plan: &LogicalPlan, foreign: &mut Foreign) {
     let mut keys = Vec::new();
     // The plan is well-formed: the walk visits its nodes and fails at none.
     let _ = plan.apply(|node| {
@@ -34,15 +31,13 @@ pub(super) fn note(
         Ok(TreeNodeRecursion::Continue)
     });
     foreign.grouped_by(&keys);
-    if let Some((place, note)) = wide_literal(plan, is_insert, column_place) {
-        foreign.notes.add(place, note);
-    }
 }
 
-/// Notes the casts in an expression that Flink refuses. Those in computed columns are noted where these are planned, which knows the table.
+/// Notes the casts and comparisons in an expression that Flink refuses. Those in computed columns are noted where these are planned, which knows the table.
 pub(super) fn note_casts(expression: &Expr, schema: &DFSchema, foreign: &mut Foreign) {
     let _ = expression.apply(|part| {
-        if let Some(note) = refused_cast(part, schema, foreign) {
+        let note = refused_cast(part, schema, foreign).or_else(|| refused_comparison(part, schema));
+        if let Some(note) = note {
             foreign.note(place_in(part), Some(note));
         }
         Ok(TreeNodeRecursion::Continue)
@@ -69,6 +64,83 @@ pub(crate) fn place_in(expression: &Expr) -> Option<Place> {
     first
 }
 
+/// A comparison of values whose types Flink does not compare.
+fn refused_comparison(expression: &Expr, schema: &DFSchema) -> Option<String> {
+    let type_of = |value: &Expr| value.get_type(schema).ok();
+    let is_equality = |operator: Operator| matches!(operator, Operator::Eq | Operator::NotEq);
+    match expression {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
+            refused_pair(&type_of(left)?, &type_of(right)?, is_equality(*op))
+        }
+        Expr::Between(Between { expr, low, high, .. }) => {
+            let value = type_of(expr)?;
+            [low, high].into_iter().find_map(|bound| refused_pair(&value, &type_of(bound)?, false))
+        }
+        Expr::InList(InList { expr, list, .. }) => {
+            let value = type_of(expr)?;
+            let types: Vec<DataType> = list.iter().filter_map(type_of).collect();
+            // A list of text alone is cast as a whole.
+            let are_mixed = types.iter().any(DataType::is_numeric);
+            types.iter().find_map(|data_type| refused_pair(&value, data_type, are_mixed))
+        }
+        Expr::Case(Case { expr: Some(operand), when_then_expr, .. }) => {
+            let value = type_of(operand)?;
+            when_then_expr.iter().find_map(|(when, _)| refused_pair(&value, &type_of(when)?, true))
+        }
+        _ => None,
+    }
+}
+
+/// The note about two types that are compared, for equality or order.
+fn refused_pair(left: &DataType, right: &DataType, for_equality: bool) -> Option<String> {
+    let is_time = |data_type: &DataType| matches!(data_type, DataType::Timestamp(..));
+    let is_either = |one: &dyn Fn(&DataType) -> bool, other: &dyn Fn(&DataType) -> bool| {
+        one(left) && other(right) || one(right) && other(left)
+    };
+    let instead = if is_either(&|side| *side == DataType::Date32, &is_time) {
+        "CAST(date AS TIMESTAMP(3)) makes a time"
+    } else if for_equality && is_either(&DataType::is_numeric, &DataType::is_string) {
+        "cast the text to the number's type"
+    } else {
+        return None;
+    };
+    Some(format!("Flink does not compare {} with {}; {instead}", sql_name(left), sql_name(right)))
+}
+
+/// Notes the columns of an insert whose values Flink does not cast to the types of the table.
+pub(super) fn note_insert(
+    plan: &LogicalPlan,
+    columns: &[(usize, FieldRef)],
+    place: impl Fn(usize) -> Option<Place>,
+    foreign: &mut Foreign,
+) {
+    for (index, column) in columns {
+        let (from, to) = (plan.schema().field(*index).data_type(), column.data_type());
+        if !is_cast_implicitly(from, to) {
+            let (from, to) = (sql_name(from), sql_name(to));
+            let note = format!(
+                "Flink does not insert {from} into the column {} of type {to}; CAST(value AS {to}) is the same",
+                column.name()
+            );
+            foreign.notes.add(place(*index), note);
+        }
+    }
+}
+
+/// Whether Flink casts values of a type by itself where they are inserted.
+fn is_cast_implicitly(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Date32, Decimal128, Float32, Float64, Timestamp};
+    match (from, to) {
+        (DataType::Null, _) => true,
+        (from, to) if from.is_integer() && to.is_integer() => from.primitive_width() <= to.primitive_width(),
+        (from, Decimal128(..) | Float64) => from.is_numeric(),
+        (from, Float32) => from.is_integer() || matches!(from, Float32 | Decimal128(..)),
+        (Timestamp(..), Timestamp(..)) | (Date32 | Timestamp(_, None), Date32) => true,
+        (from, to) if from.is_string() => to.is_string(),
+        (from, to) => from == to || SqlType::from_arrow(from) == SqlType::from_arrow(to),
+    }
+}
+
 /// A cast between a number and a point in time.
 fn refused_cast(expression: &Expr, schema: &DFSchema, foreign: &Foreign) -> Option<String> {
     let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = expression else { return None };
@@ -77,7 +149,7 @@ fn refused_cast(expression: &Expr, schema: &DFSchema, foreign: &Foreign) -> Opti
     let to_number = "TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', time) makes a number";
     let instead = match (&from, to) {
         // Functions of an instant are such casts themselves: TO_TIMESTAMP_LTZ of a number, and UNIX_TIMESTAMP of the clock.
-        (_, DataType::Timestamp(_, Some(_))) if from.is_integer() && !foreign.is_written(place_in(expr)) => {
+        (_, DataType::Timestamp(_, Some(_))) if from.is_numeric() && !foreign.is_written(place_in(expr)) => {
             return None;
         }
         (DataType::Timestamp(_, Some(_)), _) if to.is_integer() => {
@@ -92,76 +164,4 @@ fn refused_cast(expression: &Expr, schema: &DFSchema, foreign: &Foreign) -> Opti
         _ => return None,
     };
     Some(format!("Flink has no cast of {} to {}; {instead}", sql_name(&from), sql_name(to)))
-}
-
-/// A whole number that is BIGINT here, and INT in Flink, where it decides the type of more than itself, or of a column of the result.
-fn wide_literal(
-    plan: &LogicalPlan,
-    is_insert: bool,
-    column_place: impl Fn(usize) -> Option<Place>,
-) -> Option<(Option<Place>, String)> {
-    let (mut found, mut place, mut within) = (None, None, String::new());
-    let _ = plan.apply(|node| {
-        let schema = merge_schema(&node.inputs());
-        for expression in node.expressions() {
-            let _ = expression.apply(|part| {
-                if found.is_none() && widens(part, &schema) {
-                    found = Some(part.clone());
-                    return Ok(TreeNodeRecursion::Stop);
-                }
-                Ok(TreeNodeRecursion::Continue)
-            });
-        }
-        if found.is_some() {
-            within = computing_table(node).map_or(String::new(), |table| format!(": table {table}"));
-        }
-        Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    if found.is_none()
-        && !is_insert
-        && let LogicalPlan::Projection(projection) = plan
-    {
-        let mut columns = projection.expr.iter().map(|column| column.clone().unalias()).enumerate();
-        if let Some((index, literal)) = columns.find(|(_, column)| is_small_literal(column)) {
-            found = Some(literal);
-            place = column_place(index);
-        }
-    }
-    let found = found?;
-    let place = place.or_else(|| place_in(&found));
-    let shown = match found {
-        Expr::ScalarFunction(call) => format!("{}(…)", call.name().to_uppercase()),
-        Expr::Case(_) => "CASE … END".to_string(),
-        other => other.human_display().to_string(),
-    };
-    Some((place, format!("a whole number such as 1 is BIGINT here, and INT in Flink: so is {shown}{within}")))
-}
-
-/// Whether an expression is BIGINT, and would be INT or narrower if the literals in it were INT.
-fn widens(expression: &Expr, schema: &DFSchema) -> bool {
-    let operands: Vec<&Expr> = match expression {
-        Expr::BinaryExpr(BinaryExpr {
-            left,
-            right,
-            op: Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo,
-        }) => vec![left, right],
-        Expr::Case(Case { when_then_expr, else_expr, .. }) => {
-            when_then_expr.iter().map(|(_, then)| then.as_ref()).chain(else_expr.as_deref()).collect()
-        }
-        Expr::ScalarFunction(call) if matches!(call.name(), "coalesce" | "greatest" | "least" | "nvl") => {
-            call.args.iter().collect()
-        }
-        _ => return false,
-    };
-    let is_narrow = |operand: &&Expr| {
-        let data_type = operand.get_type(schema);
-        matches!(data_type, Ok(DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Null))
-    };
-    let (literals, others): (Vec<&Expr>, Vec<&Expr>) = operands.into_iter().partition(|part| is_small_literal(part));
-    !literals.is_empty() && others.iter().all(is_narrow)
-}
-
-/// A literal that is INT in Flink.
-fn is_small_literal(expression: &Expr) -> bool {
-    matches!(expression, Expr::Literal(ScalarValue::Int64(Some(number)), _) if i32::try_from(*number).is_ok())
 }

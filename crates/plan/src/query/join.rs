@@ -8,10 +8,11 @@ use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan};
 
-use super::aggregate::{Names, as_planned};
+use super::aggregate::as_planned;
 use super::context::external;
 use super::draft::{Cut, Draft, Loaded, LookupDraft, Relation, StepDraft, cast_to, column, held_or_same};
 use super::lower::{Lowering, materialize, simplify};
+use super::names::Names;
 use crate::error::PlanError;
 use crate::pipeline::Window;
 

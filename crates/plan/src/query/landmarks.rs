@@ -14,7 +14,7 @@ use datafusion_expr::planner::ContextProvider;
 use super::aggregate_functions::{AGGREGATES, instead_of};
 use super::constants;
 use super::constructs::{
-    check_join, check_select, check_set, check_subquery, check_syntax, limit_place, order_place, refuse,
+    check_join, check_select, check_set, check_subquery, check_syntax, check_with, limit_place, order_place, refuse,
 };
 use super::context::{Context, TABLE_FUNCTIONS};
 use super::over;
@@ -197,6 +197,8 @@ impl Visitor for Walk<'_, '_> {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<PlanError> {
         flow(self.check_query(query))?;
+        let tables = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.context.foreign.borrow_mut().alias(tables.map(|table| &table.alias));
         self.around.push(Part::Query);
         ControlFlow::Continue(())
     }
@@ -233,6 +235,7 @@ impl Visitor for Walk<'_, '_> {
     }
 
     fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<PlanError> {
+        self.context.foreign.borrow_mut().table(table);
         let window = Call::of(table);
         if let (None, TableFactor::Table { name, .. }) = (&window, table) {
             let plain = name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.clone());
@@ -371,7 +374,8 @@ impl Walk<'_, '_> {
         } else {
             (self.landmarks.order, self.landmarks.limit) = (order, limit);
         }
-        check_set(&query.body)
+        check_set(&query.body)?;
+        check_with(query)
     }
 
     /// Numbers have a type that holds them.

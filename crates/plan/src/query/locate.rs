@@ -73,7 +73,7 @@ impl Search<'_, '_> {
 
     fn query_inside(&mut self, query: &Query) -> Option<Place> {
         for table in query.with.iter().flat_map(|with| &with.cte_tables) {
-            if let Some(found) = self.query(&table.query) {
+            if let Some(found) = self.query(&table.query).or_else(|| self.names(table)) {
                 return Some(found);
             }
             self.tables.push(table.clone());
@@ -93,6 +93,14 @@ impl Search<'_, '_> {
             Clue::Position(position) if order.expr.to_string() == *position => Place::of(order.expr.span()),
             _ => self.expression(&order.expr, &columns),
         })
+    }
+
+    /// The names of a common table expression's columns, where these are not as many as they.
+    fn names(&self, table: &Cte) -> Option<Place> {
+        let names = &table.alias.columns;
+        let first = names.first().filter(|_| *self.clue == Clue::Columns)?;
+        let columns = self.planned(table.query.body.as_ref().clone())?;
+        if columns.fields().len() == names.len() { None } else { Place::of(first.name.span) }
     }
 
     fn body(&mut self, body: &SetExpr) -> Option<Place> {

@@ -96,16 +96,18 @@ impl Lowering<'_> {
 
     /// Drops rows of a branch for which `predicate`, an expression over its scope, is not true.
     pub fn filter(&mut self, branch: &mut Branch, predicate: Expr) -> Result<()> {
-        let predicate = simplify(materialize(predicate, branch)?, &branch.scope)?;
+        let predicate = materialize(predicate, branch)?;
+        // Before it is simplified, which may make another expression of a key.
+        if let Some(cut) = branch.cut.as_ref().filter(|cut| cut.would_change_by(&predicate)) {
+            let hint = "filter them in a view and read that, or write FILTER (WHERE …) behind each aggregate";
+            let windows = cut.by_key().expect("only windows of each key change");
+            let construct = format!("a filter of rows that are cut into {windows}");
+            return Err(external(PlanError::unsupported(cut.place, construct, hint)));
+        }
+        let predicate = simplify(predicate, &branch.scope)?;
         for conjunct in split_conjunction_owned(predicate) {
             if conjunct == lit(true) || self.bound_ranks(branch, &conjunct) {
                 continue;
-            }
-            if let Some(cut) = branch.cut.as_ref().filter(|cut| cut.would_change_by(&conjunct)) {
-                let hint = "filter them in a view and read that, or write FILTER (WHERE …) behind each aggregate";
-                let windows = cut.by_key().expect("only windows of each key change");
-                let construct = format!("a filter of rows that are cut into {windows}");
-                return Err(external(PlanError::unsupported(cut.place, construct, hint)));
             }
             self.push_filter(branch, conjunct)?;
         }
@@ -165,6 +167,9 @@ fn flink_casts(expression: Expr, scope: &Arc<DFSchema>) -> Result<Expr> {
             });
         };
         let (from, to) = (expr.get_type(scope)?, field.data_type());
+        if let Some(literal) = widened(expr, to) {
+            return Ok(Transformed::yes(literal));
+        }
         match from {
             DataType::Decimal128(precision, digits) if to.is_floating() && !divides_exactly(precision, digits) => {
                 let double = decimal_to_double(expr.as_ref().clone());
@@ -182,6 +187,16 @@ fn flink_casts(expression: Expr, scope: &Arc<DFSchema>) -> Result<Expr> {
         }
     })?;
     Ok(replaced.data)
+}
+
+/// A whole number as a literal of a wider type: comparisons are brought into their form before the simplifier folds casts.
+fn widened(operand: &Expr, to: &DataType) -> Option<Expr> {
+    let Expr::Literal(literal @ (ScalarValue::Int32(Some(_)) | ScalarValue::Int64(Some(_))), _) = operand else {
+        return None;
+    };
+    let is_wider = matches!(to, DataType::Int64 | DataType::Float64 | DataType::Decimal128(..));
+    let widened = literal.cast_to(to).ok().filter(|widened| is_wider && !widened.is_null())?;
+    Some(Expr::Literal(widened, None))
 }
 
 /// A cast that `pelton_functions` computes. One of a constant is computed now, so that a wrong one is refused where it stands.

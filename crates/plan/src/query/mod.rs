@@ -2,9 +2,9 @@
 //!
 //! A query's syntax tree is walked once for what cannot be planned (`landmarks`, `constructs`), constants among it (`constants`). DataFusion resolves its names against the
 //! catalogue (`context`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
-//! those of Flink (`flink_types`, `decimals`; numbers as instants: `instants`; casts that fail only where they are computed: `deferred_casts`; where types are others is noted: `foreign_types`, what is written in other ways: `foreign`) and to agree (`optimize`), casts and functions of instants go by the clocks of the session's zone (`zone`), and the two zeros of floats one (`zeros`); lists of `IN` are simplified as NULL allows (`memberships`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
+//! those of Flink (`literals`, `flink_types`, `decimals`; numbers as instants: `instants`; casts that fail only where they are computed: `deferred_casts`; where types are others is noted: `foreign_types`, what is written in other ways: `foreign`) and to agree (`optimize`), casts and functions of instants go by the clocks of the session's zone (`zone`), and the two zeros of floats one (`zeros`); lists of `IN` are simplified as NULL allows (`memberships`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
 //! `aggregate`, `accumulate`, `session`, `over`, `ranking`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
-//! table (`sink`). Columns of one name get others (`names`). When all statements are lowered, columns that
+//! table (`sink`). Views and common table expressions are planned by themselves (`references`). Columns of one name get others (`names`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`, `rephrase`), and parts of the
 //! text are planned by themselves to find the place (`locate`).
 
@@ -23,6 +23,8 @@ mod window;
 mod time_attribute;
 
 mod flink_types;
+
+mod literals;
 
 mod common_types;
 
@@ -55,6 +57,8 @@ mod lengths;
 mod named_casts;
 
 mod names;
+
+mod references;
 
 mod draft;
 
@@ -120,7 +124,6 @@ pub(crate) use aggregate_functions::RESULT_KIND;
 pub(crate) use context::Context;
 use context::external;
 use draft::Draft;
-pub(crate) use foreign_types::place_in;
 pub(crate) use landmarks::Landmarks;
 use lower::Lowering;
 pub use own_aggregate::own_aggregate;
@@ -215,20 +218,38 @@ fn lower_query(
         }
         None => None,
     };
-    let plan = context.plan_query(query).and_then(|plan| {
+    let plan = context.plan_query(query).and_then(references::resolved).and_then(|plan| {
         let unheld = if insert.is_none() { check_columns(&plan, query).err() } else { None };
-        let first = union_parts(&query.body).first().copied();
-        let place = |column| first.and_then(|part| select_item(part, column).0);
-        foreign_types::note(&plan, insert.is_some(), &mut context.foreign.borrow_mut(), place);
+        foreign_types::note(&plan, &mut context.foreign.borrow_mut());
         lower_plan(plan, destination.as_ref(), draft, &landmarks).map_err(|error| match unheld {
             Some(placed) if error.message().contains(&placed.message) => external(placed),
             _ => error,
         })
     });
-    let plan = plan.map_err(|error| locate::in_query(error, query, &context, &landmarks))?;
+    let plan = plan.map_err(|error| {
+        let error = locate::in_query(error, query, &context, &landmarks);
+        of_view(&error, &context, catalog).unwrap_or(error)
+    })?;
+    if let Some(destination) = &destination {
+        let place = |column| union_parts(&query.body).first().and_then(|part| select_item(part, column).0);
+        let given = destination.given(plan.schema().fields().len());
+        foreign_types::note_insert(&plan, &given, place, &mut context.foreign.borrow_mut());
+    }
     all_landmarks.add(landmarks);
     foreign.append(context.foreign.take().notes);
     Ok(plan)
+}
+
+/// The error of the innermost view that cannot be lowered by itself for the same reason: its place is in the text of the view.
+fn of_view(error: &PlanError, context: &Context<'_>, catalog: &Catalog) -> Option<PlanError> {
+    context.views_read().into_iter().find_map(|(view, plan)| {
+        let landmarks = landmarks::survey_view(&view.query, context).ok()?;
+        let plan = references::resolved(plan).ok()?;
+        let failed = lower_plan(plan, None, &mut Draft::of_session(catalog), &landmarks).err()?;
+        let own = locate::in_query(failed, &view.query, context, &landmarks);
+        let is_same = own.message == error.message;
+        is_same.then(|| PlanError { message: format!("view {}: {}", view.name, own.message), ..own })
+    })
 }
 
 /// Finds a column that no row can hold while it is known where it was written.
@@ -251,7 +272,7 @@ pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanEr
     on_deep_stack(catalog, || {
         let context = Context::new(catalog);
         let landmarks = landmarks::survey_view(&view.query, &context)?;
-        let planned = context.view_plan(view).and_then(optimize::coerce);
+        let planned = context.view_plan(view).and_then(references::resolved).and_then(optimize::coerce);
         planned.map(drop).map_err(|error| locate::in_query(error, &view.query, &context, &landmarks))
     })
 }
@@ -265,7 +286,7 @@ pub(crate) fn columns_of(catalog: &Catalog, named: &Named) -> Result<SchemaRef, 
         let name = TableReference::bare(named.name.as_str());
         let source = Context::new(catalog).get_table_source(name.clone());
         let plan = source.and_then(|source| LogicalPlanBuilder::scan(name, source, None)?.build());
-        match plan.and_then(optimize::coerce) {
+        match plan.and_then(references::resolved).and_then(optimize::coerce) {
             Ok(plan) => Ok(plan.schema().inner().clone()),
             Err(error) => Err(PlanError { place: named.place, ..diagnose::diagnose(error, &Landmarks::default()) }),
         }

@@ -15,7 +15,7 @@ pub(super) fn of_clause(message: &str) -> Option<(PlanError, Clue)> {
     let joined = || message.split_once("Join condition must be boolean type, but got ");
     let joined = || joined().or_else(|| message.split_once("oin condition must be boolean type, but got "));
     let condition = condition
-        .or_else(|| joined().map(|(_, found)| format!("ON needs a condition, and this is a {}", in_sql_terms(found))));
+        .or_else(|| joined().map(|(_, found)| format!("ON needs a condition, and this is {}", in_sql_terms(found))));
     if let Some(condition) = condition {
         return Some((invalid(condition).with_hint("compare it with something"), Clue::Condition));
     }

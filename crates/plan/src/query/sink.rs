@@ -75,6 +75,14 @@ impl<'a> Destination<'a> {
     }
 }
 
+impl Destination<'_> {
+    /// The columns that a query of so many gives, each with the number of the query's; none where they do not fit.
+    pub fn given(&self, width: usize) -> Vec<(usize, FieldRef)> {
+        let columns = sink_columns(self, width).unwrap_or_default().into_iter();
+        columns.filter_map(|column| Some((column.from?, column.field))).collect()
+    }
+}
+
 /// A column of a sink, and which column of the query goes there.
 struct SinkColumn {
     field: FieldRef,

@@ -5,6 +5,7 @@ use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Expr, JoinType, LogicalPlan};
 
 use super::context::TableScanSource;
+use super::references::Reference;
 use super::window::WindowNode;
 
 /// Where a time attribute comes from.
@@ -20,6 +21,9 @@ pub(super) enum TimeAttribute {
 
 /// Whether, and how, column `index` of a plan is a time attribute. Projections may rename and move it, not compute it.
 pub(super) fn time_attribute(plan: &LogicalPlan, index: usize) -> Option<TimeAttribute> {
+    if let Some((referred, _)) = Reference::of(plan) {
+        return time_attribute(referred, index);
+    }
     match plan {
         LogicalPlan::TableScan(scan) => {
             let source = scan.source.downcast_ref::<TableScanSource>()?;

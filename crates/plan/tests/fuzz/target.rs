@@ -51,6 +51,7 @@ fn run(sql: &str, catalog: &mut Catalog) -> Result<(), PlanError> {
             Statement::Set { .. }
             | Statement::Reset { .. }
             | Statement::ShowSettings
+            | Statement::Use
             | Statement::ShowProgress { .. }
             | Statement::ShowQueries { .. }
             | Statement::ShowOperators { .. }

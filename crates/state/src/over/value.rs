@@ -8,7 +8,7 @@ use arrow::array::{
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, concat};
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
 use pelton_data::allowance::Allowance;
 use pelton_data::column::gathered;
 use pelton_data::decimal::{DecimalTotal, fits};
@@ -51,7 +51,7 @@ pub(super) trait Value: ArrowNativeTypeOp {
     /// Makes results of the sums from the `first` on.
     fn finish_sums(scratch: &mut Vec<Total<Self>>, first: usize, results: &mut Results) -> Result<(), Overflow>;
 
-    /// Makes the means of so many values each, or of none, of the sums from the `first` on.
+    /// Makes the means of so many values each, or of none, of the sums from the `first` on. Means of integers lose their fraction, unless results are floating-point.
     fn finish_means(
         scratch: &mut Vec<Total<Self>>,
         first: usize,
@@ -274,9 +274,18 @@ impl Results {
             DataType::Date32 => cast(&held, &DataType::Int32).expect("what was a date fits one"),
             _ => held,
         };
-        cast(&narrow, data_type).expect("a result is of the type that it was planned with")
+        match (narrow.as_primitive_opt::<Int64Type>(), data_type) {
+            // Sums wrap around.
+            (Some(sums), DataType::Int32) => Arc::new(sums.unary::<_, Int32Type>(|sum| sum as i32)),
+            (Some(sums), DataType::Int16) => Arc::new(sums.unary::<_, Int16Type>(|sum| sum as i16)),
+            (Some(sums), DataType::Int8) => Arc::new(sums.unary::<_, Int8Type>(|sum| sum as i8)),
+            _ => cast(&narrow, data_type).expect("a result is of the type that it was planned with"),
+        }
     }
 }
+
+/// Integers below this are doubles as well.
+const EXACT_IN_DOUBLE: u64 = 1 << f64::MANTISSA_DIGITS;
 
 /// Replaces sums of so many values by their means.
 #[inline(always)]
@@ -343,15 +352,30 @@ impl Value for i64 {
         _decimal: Option<DecimalMean>,
         results: &mut Results,
     ) -> Result<(), Overflow> {
-        let means = results.floats();
-        let first = means.len();
-        // Few sums need more than 64 bits, which take longer to convert.
-        let float = |total: i128| i64::try_from(total).map_or_else(|_| total as f64, |total| total as f64);
-        means.extend(scratch.drain(..).map(float));
-        vectorised(
-            #[inline(always)]
-            || divide(&mut means[first..], counts),
-        );
+        let totals = scratch.drain(..);
+        if let ResultValues::Floats(means) = &mut results.values {
+            let first = means.len();
+            // Few sums need more than 64 bits, which take longer to convert.
+            let float = |total: i128| i64::try_from(total).map_or_else(|_| total as f64, |total| total as f64);
+            means.extend(totals.map(float));
+            vectorised(
+                #[inline(always)]
+                || divide(&mut means[first..], counts),
+            );
+            return Ok(());
+        }
+        // The quotient of doubles that are exact does not reach a whole number from below, and takes less time.
+        let mean = |(total, count): (i128, u64)| match i64::try_from(total) {
+            Ok(total) if total.unsigned_abs() < EXACT_IN_DOUBLE => (total as f64 / count.max(1) as f64) as i64,
+            _ => (total / i128::from(count.max(1))) as i64,
+        };
+        match counts {
+            Counts::Valid(counts) => results.integers().extend(totals.zip(counts.iter().copied()).map(mean)),
+            Counts::Rows(bounds) => {
+                let counts = bounds.steps().flat_map(Step::lengths);
+                results.integers().extend(totals.zip(counts).map(mean));
+            }
+        }
         Ok(())
     }
 }

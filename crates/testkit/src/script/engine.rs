@@ -42,6 +42,7 @@ fn execute_all(session: &Session, sql: &str, executed: &mut Executed) -> Result<
     for statement in session.prepare(sql)? {
         match session.execute(&statement)? {
             Outcome::Done => {}
+            Outcome::Noted(note) => executed.results.push(Rows::of_note(note)),
             Outcome::Rows(batch) => executed.results.push(Rows { schema: batch.schema(), batches: vec![batch] }),
             Outcome::Running(query) => finish(query, executed)?,
         }

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use pelton_runtime::policy::PolicyName;
 
 use super::parse::{Action, Block, Script};
@@ -140,6 +141,16 @@ pub struct Rows {
     pub schema: SchemaRef,
     /// The rows.
     pub batches: Vec<RecordBatch>,
+}
+
+impl Rows {
+    /// What a statement says that returns no rows.
+    pub fn of_note(note: String) -> Rows {
+        let schema = Arc::new(Schema::new(vec![Field::new("note", DataType::Utf8View, false)]));
+        let texts = Arc::new(StringViewArray::from_iter_values([note]));
+        let batch = RecordBatch::try_new(schema.clone(), vec![texts]).expect("one column of text");
+        Rows { schema, batches: vec![batch] }
+    }
 }
 
 /// Runs SQL for one script in one configuration, keeping tables and settings from block to block.

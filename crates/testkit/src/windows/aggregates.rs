@@ -130,8 +130,21 @@ fn sum(rows: &[&Row]) -> Option<f64> {
 }
 
 /// Of a column that has small integers.
-fn small<'r>(rows: &'r [&Row]) -> impl Iterator<Item = f64> + 'r {
-    rows.iter().filter_map(|row| row.integer).map(|integer| (integer % 100) as f64)
+fn small<'r>(rows: &'r [&Row]) -> impl Iterator<Item = i64> + 'r {
+    integers(rows).map(|integer| integer % 100)
+}
+
+/// From exact sums; `lacking` as of [`variance`].
+fn integer_variance(values: impl Iterator<Item = i64>, lacking: i64) -> Option<f64> {
+    let (count, sum, squares) = values.fold((0, 0, 0), |(count, sum, squares): (i64, i64, i64), value| {
+        (count + 1, sum + value, squares + value * value)
+    });
+    (count > lacking).then(|| (count * squares - sum * sum) as f64 / (count * (count - lacking)) as f64)
+}
+
+/// Without its fraction.
+fn whole(value: f64) -> i32 {
+    value as i32
 }
 
 /// In two passes; `lacking` is 1 of a sample, and 0 of a population.
@@ -144,6 +157,11 @@ fn variance(values: impl Iterator<Item = f64>, lacking: usize) -> Option<f64> {
 
 fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
+}
+
+/// Without its fraction, as integers are divided.
+fn integer_mean(sum: i64, count: usize) -> Option<i64> {
+    if count == 0 { None } else { Some(sum / count as i64) }
 }
 
 fn mean(sum: f64, count: usize) -> Option<f64> {
@@ -162,7 +180,7 @@ pub const AGGREGATES: &[Aggregate] = &[
         sql: "AVG(i)",
         value: |rows| {
             let values: Vec<i64> = rows.iter().filter_map(|row| row.integer).collect();
-            written(mean(values.iter().sum::<i64>() as f64, values.len()))
+            written(integer_mean(values.iter().sum(), values.len()))
         },
     },
     Aggregate {
@@ -190,10 +208,14 @@ pub const AGGREGATES: &[Aggregate] = &[
             written(sum(rows).and_then(|sum| mean(sum, count)))
         },
     },
-    Aggregate { sql: "ROUND(VAR_POP(MOD(i, 100)), 6)", value: |rows| written(variance(small(rows), 0).map(rounded)) },
+    Aggregate { sql: "VAR_POP(MOD(i, 100))", value: |rows| written(integer_variance(small(rows), 0).map(whole)) },
     Aggregate {
-        sql: "ROUND(STDDEV_SAMP(MOD(i, 100)), 6)",
-        value: |rows| written(variance(small(rows), 1).map(|variance| rounded(variance.sqrt()))),
+        sql: "STDDEV_SAMP(MOD(i, 100))",
+        value: |rows| written(integer_variance(small(rows), 1).map(|variance| whole(variance.sqrt()))),
+    },
+    Aggregate {
+        sql: "ROUND(VAR_POP(CAST(MOD(i, 100) AS DOUBLE)), 6)",
+        value: |rows| written(variance(small(rows).map(|value| value as f64), 0).map(rounded)),
     },
     Aggregate {
         sql: "ROUND(STDDEV_POP(f) / 7000 + 1, 6)",
@@ -267,15 +289,12 @@ pub const AGGREGATES: &[Aggregate] = &[
         sql: "AVG(DISTINCT MOD(i, 10))",
         value: |rows| {
             let values = distinct(integers(rows).map(|integer| integer % 10));
-            written(mean(values.iter().sum::<i64>() as f64, values.len()))
+            written(integer_mean(values.iter().sum(), values.len()))
         },
     },
     Aggregate {
-        sql: "ROUND(VAR_POP(DISTINCT MOD(i, 100)), 6)",
-        value: |rows| {
-            let values = distinct(integers(rows).map(|integer| integer % 100));
-            written(variance(values.into_iter().map(|integer| integer as f64), 0).map(rounded))
-        },
+        sql: "VAR_POP(DISTINCT MOD(i, 100))",
+        value: |rows| written(integer_variance(distinct(small(rows)).into_iter(), 0).map(whole)),
     },
     Aggregate {
         sql: "ROUND(STDDEV_SAMP(DISTINCT f) / 7000 + 1, 6)",

@@ -9,10 +9,10 @@ use datafusion_expr::expr_rewriter::normalize_cols;
 use datafusion_expr::utils::find_window_exprs;
 use datafusion_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
-    lit,
 };
 
 use crate::error::PlanError;
+use crate::query::literals::literal;
 use crate::query::named_casts::with_named_casts;
 use crate::query::over::functions::window_function;
 
@@ -75,7 +75,7 @@ impl OverWindow {
 
     /// `LAG(value, rows)`: the value so many rows before, whatever the frame; NULL where there are fewer.
     pub fn lag(&self, value: Expr, rows: u32) -> Expr {
-        self.of_rows("lag", vec![value, lit(i64::from(rows))])
+        self.of_rows("lag", vec![value, literal(i64::from(rows))])
     }
 
     fn of_rows(&self, name: &str, arguments: Vec<Expr>) -> Expr {

@@ -2,10 +2,11 @@
 
 use datafusion_common::{Column, Result};
 use datafusion_expr::utils::columnize_expr;
-use datafusion_expr::{Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, SortExpr, WindowFrame, lit};
+use datafusion_expr::{Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, SortExpr, WindowFrame};
 
 use super::{Allowed, RelationBuilder, check, of_columns, step};
 use crate::error::PlanError;
+use crate::query::literals::literal;
 use crate::query::over::functions::window_function;
 use crate::query::window::WINDOW_COLUMNS;
 
@@ -59,7 +60,7 @@ impl RelationBuilder {
             let columns: Vec<Expr> = columns.map(Expr::Column).collect();
             let numbered = LogicalPlanBuilder::from(input.clone()).window([number.clone()])?.build()?;
             let number = columnize_expr(number, &numbered)?.alias(ROW_NUMBER);
-            let rows_max = lit(i64::try_from(rows_max).unwrap_or(i64::MAX - 1));
+            let rows_max = literal(i64::try_from(rows_max).unwrap_or(i64::MAX - 1));
             let named = LogicalPlanBuilder::from(numbered).project(columns.into_iter().chain([number]))?;
             named.filter(Expr::Column(Column::from_name(ROW_NUMBER)).lt_eq(rows_max))?.build()
         })?;

@@ -1,7 +1,7 @@
 //! Calls of functions OVER rows, from DataFusion's plan.
 
 use arrow::datatypes::{DataType, Field};
-use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr::{NullTreatment, WindowFunction};
 use datafusion_expr::{Expr, WindowFunctionDefinition};
 use pelton_data::over::{Frame, OverCall, OverFunction};
@@ -16,6 +16,7 @@ use crate::query::accumulate::{delimiter_of, filtered, fraction_of, has_extremes
 use crate::query::context::external;
 use crate::query::diagnose::sql_name;
 use crate::query::draft::held_or_same;
+use crate::query::literals::whole_number;
 use crate::query::lower::Lowering;
 use crate::query::own_aggregate::own_function;
 
@@ -36,7 +37,11 @@ impl Lowering<'_> {
         let name = window.fun.name();
         let place = self.landmarks.over(name);
         let (mut function, is_distinct) = function_of_call(window, place).map_err(external)?;
-        let data_type = held_or_same(field.data_type());
+        let data_type = match function {
+            // It is computed as DOUBLE, and cast to the type that it has.
+            OverFunction::Variance { .. } => DataType::Float64,
+            _ => held_or_same(field.data_type()),
+        };
         if leaves_out_beside_nulls(collector, window, &function, schema)?
             && let Some(arrays) = arrays(&data_type, is_distinct)
         {
@@ -254,7 +259,7 @@ fn is_wildcard(argument: &Expr) -> bool {
 fn lag_rows(arguments: &[Expr], place: Option<Place>) -> Result<u64, PlanError> {
     match arguments {
         [_] => Ok(1),
-        [_, Expr::Literal(ScalarValue::Int64(Some(rows @ 0..)), _), ..] => Ok(*rows as u64),
+        [_, rows, ..] if let Some(rows @ 0..) = whole_number(rows) => Ok(rows as u64),
         _ => Err(PlanError::invalid(place, "LAG looks back a number of rows, written as digits")
             .with_hint("write LAG(x), LAG(x, 3) or LAG(x, 3, default)")),
     }

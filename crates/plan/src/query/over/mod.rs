@@ -22,11 +22,12 @@ use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
 
 use self::call::is_fixed;
 use super::accumulate::integer_under_cast;
-use super::aggregate::{Names, result};
+use super::aggregate::result;
 use super::context::external;
 use super::diagnose::sql_name;
 use super::draft::{Branch, INPUT, PipelineDraft, Relation, TargetDraft, cast_to, column as draft_column, held_type};
 use super::lower::{Lowering, materialize, simplify};
+use super::names::Names;
 use super::time_attribute::{TimeAttribute, time_attribute, time_attributes};
 use super::zeros::with_one_zero;
 use crate::error::{Place, PlanError};

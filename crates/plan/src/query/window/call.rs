@@ -15,6 +15,7 @@ use super::{Length, WINDOW_COLUMNS, WindowNode, ambiguous};
 use crate::error::{Place, PlanError, closest};
 use crate::parse::{TABLE_ARGUMENT_PREFIX, interval_micros};
 use crate::query::context::external;
+use crate::query::references::alias_of;
 use crate::query::time_attribute::{time_attribute, time_attributes};
 
 /// Rows that a window may count.
@@ -385,9 +386,10 @@ fn table_argument(function: WindowFunction, argument: &ast::Expr) -> Result<(Tab
         let hint = format!("write TABLE {argument}");
         return Err(PlanError::invalid(Place::of(argument.span()), message).with_hint(hint));
     }
+    let name = ObjectName(name.into_iter().map(ObjectNamePart::Identifier).collect());
     let table = TableFactor::Table {
-        name: ObjectName(name.into_iter().map(ObjectNamePart::Identifier).collect()),
-        alias: None,
+        alias: alias_of(&name),
+        name,
         args: None,
         with_hints: Vec::new(),
         version: None,
