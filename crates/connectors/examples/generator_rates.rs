@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use pelton_connectors::{TableRequest, declared_schema, open_source};
+use pelton_connectors::{TableRequest, declared, open_source};
 use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_runtime::source::Read;
 
@@ -50,7 +50,7 @@ fn request(connector: &str, options: &str, columns: &str) -> TableRequest {
         Some((name.to_string(), value.to_string()))
     }));
     map.insert("rows".into(), ROWS.to_string());
-    let schema = declared_schema(&map).expect("the options are right").expect("generators declare their columns");
+    let schema = declared(&map).expect("the options are right").expect("generators declare their columns").schema;
     let names: Vec<&str> = columns.split_whitespace().collect();
     let wanted = |column: &usize| names.is_empty() || names.contains(&schema.field(*column).name().as_str());
     TableRequest {

@@ -8,11 +8,11 @@ pub enum ConnectorError {
     Option {
         /// Name of the option.
         option: String,
-        /// What is wrong with it and what would be right: "must be 'csv', 'json' or 'parquet', not 'cvs'".
+        /// What is wrong with it and what would be right: "must be 'csv', 'json', 'parquet' or 'raw', not 'cvs'".
         problem: String,
     },
     /// An option in `WITH (…)` that the connector does not have. The user's error.
-    #[error("unknown option '{option}'{}; this table's options are {}", suggested(.suggestion), .known.join(", "))]
+    #[error("unknown option '{option}'; {}", suggested(.suggestion, .known))]
     UnknownOption {
         /// Name of the option.
         option: String,
@@ -56,6 +56,9 @@ impl ConnectorError {
     }
 }
 
-fn suggested(suggestion: &Option<String>) -> String {
-    suggestion.as_ref().map_or_else(String::new, |name| format!(" (did you mean '{name}'?)"))
+fn suggested(suggestion: &Option<String>, known: &[String]) -> String {
+    match suggestion {
+        Some(name) => format!("did you mean '{name}'?"),
+        None => format!("this table's options are {}", known.join(", ")),
+    }
 }

@@ -182,6 +182,14 @@ pub(crate) fn positive(options: &Options, name: &str) -> Result<Option<u64>, Con
     })
 }
 
+/// As [`positive`]; where the option is absent, its default.
+///
+/// # Errors
+/// As [`positive`].
+pub(crate) fn positive_or_default(options: &Options, name: &str) -> Result<u64, ConnectorError> {
+    Ok(options.or_default(name, positive(options, name)?, |text| text.parse().ok()))
+}
+
 /// Events at a constant rate of event time, in whole milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventTimes {
@@ -201,7 +209,7 @@ impl EventTimes {
         let base_ms = options
             .parsed("base-time", "a time such as '2015-07-15 00:00:00', in UTC, or 'now'", parse_time_ms)?
             .unwrap_or(base_default_ms);
-        let per_second = positive(options, "rows-per-second")?.unwrap_or(10_000);
+        let per_second = positive_or_default(options, "rows-per-second")?;
         if per_second > EVENTS_PER_SECOND_MAX {
             return Err(ConnectorError::option("rows-per-second", format!("must be at most {EVENTS_PER_SECOND_MAX}")));
         }

@@ -21,6 +21,8 @@ mod error;
 
 pub mod options;
 
+pub mod file;
+
 pub mod filesystem;
 
 pub(crate) mod format;
@@ -292,18 +294,46 @@ pub fn is_bounded(options: &BTreeMap<String, String>) -> Result<bool, ConnectorE
     }
 }
 
+/// What a connector, or the data behind it, tells of a table that names no columns.
+#[derive(Debug, Clone)]
+pub struct Declared {
+    /// Its columns.
+    pub schema: Schema,
+    /// Options that tell what the table's own do not: with them, a table of these columns reads the same.
+    pub options: BTreeMap<String, String>,
+}
+
+impl Declared {
+    fn of(schema: Schema) -> Declared {
+        Declared { schema, options: BTreeMap::new() }
+    }
+}
+
 /// The columns of a table that is created without naming any, where its connector or data can tell; else `None`.
 ///
 /// # Errors
 /// [`ConnectorError`] where the options make no sense to the connector, or the data cannot be read.
-pub fn declared_schema(options: &BTreeMap<String, String>) -> Result<Option<Schema>, ConnectorError> {
+pub fn declared(options: &BTreeMap<String, String>) -> Result<Option<Declared>, ConnectorError> {
     let options = Options::new(options);
     match Connector::of(&options)? {
-        Connector::Filesystem => filesystem::declared_schema(&options),
-        Connector::Nexmark => nexmark::declared_schema(&options).map(Some),
-        Connector::Ysb => ysb::declared_schema(&options).map(Some),
+        Connector::Filesystem => filesystem::declared(&options),
+        Connector::Nexmark => nexmark::declared_schema(&options).map(Declared::of).map(Some),
+        Connector::Ysb => ysb::declared_schema(&options).map(Declared::of).map(Some),
         Connector::Datagen | Connector::Print | Connector::Blackhole => Ok(None),
     }
+}
+
+/// Checks the names of a table's options, and their values as far as they can be without a look at data.
+///
+/// # Errors
+/// [`ConnectorError`] for the first option that is none of the connector's or its format's, or takes no such value.
+pub fn check_options(options: &BTreeMap<String, String>, columns: &[&str]) -> Result<(), ConnectorError> {
+    let given = Options::new(options);
+    let format = match Connector::of(&given)? {
+        Connector::Filesystem => filesystem::told_format(&given)?,
+        _ => None,
+    };
+    options::check(options, columns, format)
 }
 
 /// The table's columns (all of `request.schema`) with the types in which a source delivers them: a STRING may come as a

@@ -3,13 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crate::ConnectorError;
-use crate::options::Options;
+use crate::options::{Options, parse_duration};
 
 /// Rows become due this often, so that fast streams still come in worthwhile numbers and no row waits long.
 const TICK: Duration = Duration::from_millis(1);
-
-/// How long after it was due a row may be read, where those are dropped that are not read in time and nothing else is said.
-const DELAY_MAX_DEFAULT: Duration = Duration::from_millis(100);
 
 /// What becomes of rows that are due and not read, because the engine has more than it can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,13 +24,15 @@ impl Overload {
     /// Where an option makes no sense, or the rows have no pace: those that are made as they are read are never too late.
     pub(crate) fn of(options: &Options, has_pace: bool) -> Result<Overload, ConnectorError> {
         let drops = options.choice("on-overload", &[("wait", false), ("drop", true)])?.unwrap_or(false);
-        let delay = options.duration("on-overload.delay")?;
-        match (drops, delay) {
+        let given = options.duration("on-overload.delay")?;
+        match (drops, given) {
             (true, _) if !has_pace => {
                 let problem = "is 'drop', which needs rows that come at a rate: 'pace' = 'real-time', or 'rows-per-second' of a replay";
                 Err(ConnectorError::option("on-overload", problem))
             }
-            (true, delay) => Ok(Overload::Drop { delay_max: delay.unwrap_or(DELAY_MAX_DEFAULT) }),
+            (true, given) => {
+                Ok(Overload::Drop { delay_max: options.or_default("on-overload.delay", given, parse_duration) })
+            }
             (false, Some(_)) => Err(ConnectorError::option("on-overload.delay", "needs 'on-overload' = 'drop'")),
             (false, None) => Ok(Overload::Wait),
         }

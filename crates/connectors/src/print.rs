@@ -1,9 +1,6 @@
 //! Rows to the terminal, in Flink's form: `+I[a, b]`.
 //!
-//! | option | default | meaning |
-//! |---|---|---|
-//! | `print-identifier` | – | each line begins with it and `> ` |
-//! | `standard-error` | `false` | `true`: to standard error instead of standard output |
+//! [`crate::options::table`] lists the options.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -46,7 +43,7 @@ pub(crate) fn open_sink(request: &TableRequest, options: &Options) -> Result<Box
     }
     let prefix = options.text("print-identifier").map_or_else(String::new, |identifier| format!("{identifier}> "));
     let lines = String::new();
-    let (output, place) = match options.boolean("standard-error", false)? {
+    let (output, place) = match options.boolean("standard-error")? {
         false => (Output::of(std::io::stdout(), request), "standard output"),
         true => (Output::of(std::io::stderr(), request), "standard error"),
     };

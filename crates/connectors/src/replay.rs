@@ -4,17 +4,7 @@
 //! shorter). Each pass hands out the same blocks, later in event time: no row is copied. Several partitions (files) are first
 //! merged by event time.
 //!
-//! | option | default | meaning |
-//! |---|---|---|
-//! | `replay` | – | `memory` |
-//! | `replay.passes` | – | ends after so many passes |
-//! | `replay.duration` | – | ends so long after the first block was taken; without this and `replay.passes`, never |
-//! | `replay.shift` | see below | how much later in event time each pass is than the one before |
-//! | `replay.memory-max` | 16 gb | a larger input is refused |
-//! | `replay.chunk-blocks` | 8 to 64 | blocks that are handed out at once, where so many are due; by default as many as suit how soon they are taken |
-//! | `rows-per-second` | flat out | rows released a second. Of a generator this is its rate; with `'pace' = 'flat-out'` it says how far apart event times are, and rows are replayed flat out |
-//! | `on-overload` | wait | of a rate: rows that are not read in time are read late, or left out and counted (`drop`) |
-//! | `on-overload.delay` | 100 ms | how long after it was due a row may be read, where others are dropped |
+//! [`crate::options::table`] lists the options.
 //!
 //! A pass begins one tick of the event-time column after the end of the one before: the shift is the largest event time
 //! less the smallest, plus one tick. For times 1 to n that is n, as in LightSaber's harness. A larger shift leaves a gap; a
@@ -34,15 +24,13 @@ use pelton_runtime::budget::Held;
 use pelton_runtime::source::{Decoded, LeftOut, Read, Ready, Rows, Source, SourceError};
 
 use crate::generated::{Pace, positive};
-use crate::options::Options;
+use crate::options::{Options, parse_memory_size};
 use crate::pace::{Overload, Pacer, Release};
 use crate::{ConnectorError, TableRequest};
 
-/// Options of replay, in the order of the table above.
+/// Options that only a replay has.
 const OPTIONS: [&str; 6] =
     ["replay", "replay.passes", "replay.duration", "replay.shift", "replay.memory-max", "replay.chunk-blocks"];
-
-const MEMORY_BYTES_MAX_DEFAULT: u64 = 16 << 30;
 
 /// Blocks handed out at once where so many are due, unless it is said how many. They are there already, so that none waits for another, and what handing out costs is
 /// shared. More where they are taken so fast that the next are asked for sooner than in such an interval, and fewer where later.
@@ -79,7 +67,11 @@ impl Replay {
             passes: positive(options, "replay.passes")?,
             duration: options.duration("replay.duration")?,
             shift: options.duration("replay.shift")?,
-            memory_bytes_max: options.memory_size("replay.memory-max")?.unwrap_or(MEMORY_BYTES_MAX_DEFAULT),
+            memory_bytes_max: options.or_default(
+                "replay.memory-max",
+                options.memory_size("replay.memory-max")?,
+                parse_memory_size,
+            ),
             chunk_blocks: positive(options, "replay.chunk-blocks")?.map(|blocks| blocks as usize),
             rows_per_second,
             overload: Overload::of(options, rows_per_second.is_some())?,

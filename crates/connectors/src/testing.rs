@@ -8,13 +8,13 @@ use arrow::compute::concat_batches;
 use pelton_data::TimeColumn;
 use pelton_runtime::source::{Read, Source};
 
-use crate::{ConnectorError, Host, TableRequest, declared_schema, open_source, physical_schema};
+use crate::{ConnectorError, Host, TableRequest, declared, open_source, physical_schema};
 
 /// A table with the columns its connector declares, all wanted, in blocks of `block_rows` rows.
 pub(crate) fn table(options: &[(&str, &str)], block_rows: usize) -> TableRequest {
     let options: BTreeMap<String, String> =
         options.iter().map(|&(name, value)| (name.to_string(), value.to_string())).collect();
-    let schema = Arc::new(declared_schema(&options).unwrap().expect("the connector declares columns"));
+    let schema = Arc::new(declared(&options).unwrap().expect("the connector declares columns").schema);
     let columns = (0..schema.fields().len()).collect();
     let name = "t".to_string();
     let (metadata, lengths) = (BTreeMap::new(), BTreeMap::new());

@@ -69,8 +69,8 @@ fn bytes_that_are_not_utf8_are_no_string() {
     }
     // Bytes can be read as bytes.
     write(&path, "message m { required binary s; }", &texts, &[], WriterProperties::builder());
-    let declared = pelton_connectors::declared_schema(&options(path.to_str().unwrap(), &[]));
-    assert_eq!(declared.unwrap().unwrap().field(0).data_type(), &arrow::datatypes::DataType::BinaryView);
+    let declared = pelton_connectors::declared(&options(path.to_str().unwrap(), &[]));
+    assert_eq!(declared.unwrap().unwrap().schema.field(0).data_type(), &arrow::datatypes::DataType::BinaryView);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
 
-use pelton_connectors::{declared_schema, open_source};
+use pelton_connectors::{declared, open_source};
 use pelton_runtime::source::{Read, Source};
 use support::*;
 
@@ -61,6 +61,6 @@ fn rows_of_a_pipe_are_there_as_soon_as_they_are_written() {
 fn the_columns_of_a_pipe_must_be_declared() {
     let directory = Directory::new();
     let path = pipe(&directory);
-    let error = declared_schema(&options(&path, &["format=csv"])).unwrap_err().to_string();
+    let error = declared(&options(&path, &["format=csv"])).unwrap_err().to_string();
     assert_eq!(error.replace(&path, "PIPE"), "PIPE: is read once: name its columns and their types");
 }

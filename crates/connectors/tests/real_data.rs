@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use arrow::array::{Array, AsArray};
 use arrow::compute::sum;
 use arrow::datatypes::Float64Type;
-use pelton_connectors::declared_schema;
+use pelton_connectors::declared;
 use support::{options, read, request, schema};
 
 /// The file of a data set, or `None`, which the test's output then says.
@@ -104,7 +104,7 @@ fn linear_road_is_separated_by_runs_of_tabs() {
 fn columns_and_values_of_taxi_trips_are_inferred() {
     let Some(path) = data("nyc_taxi_2013/yellow_tripdata_2013-01_first999.csv") else { return };
     let options = options(path.to_str().unwrap(), &["csv.header=true"]);
-    let schema = declared_schema(&options).unwrap().unwrap();
+    let schema = declared(&options).unwrap().unwrap().schema;
     let found = read(&request(schema.clone(), options)).unwrap().rows;
     assert_eq!(found.num_rows(), 997);
     let of = |name: &str| pelton_data::column::sql_name(schema.field_with_name(name).unwrap().data_type());

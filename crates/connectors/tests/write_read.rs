@@ -11,7 +11,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema, UInt8Type};
 use parquet::arrow::ArrowWriter;
-use pelton_connectors::{declared_schema, open_sink};
+use pelton_connectors::{declared, open_sink};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -259,7 +259,7 @@ fn parquet_of_others_is_brought_to_the_declared_types() {
     assert_eq!(rows(&skipped.rows), ["1|x", "4|z"]);
     assert_eq!(skipped.rejected.count, 2);
     assert_eq!(skipped.rejected.first[1].row, ", longer than twelve bytes");
-    let declared = declared_schema(&options(path, &[])).unwrap().unwrap();
+    let declared = declared(&options(path, &[])).unwrap().unwrap().schema;
     let names: Vec<String> =
         declared.fields().iter().map(|field| pelton_data::column::sql_name(field.data_type())).collect();
     assert_eq!(names, ["BIGINT", "STRING", "TIMESTAMP(6)", "SMALLINT", "DOUBLE"]);

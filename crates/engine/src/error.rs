@@ -13,7 +13,7 @@ pub enum Error {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// A table that cannot be opened: its options, or the files behind it.
-    #[error("{}table '{table}': {error}", shown(.place))]
+    #[error("{}{}{error}", shown(.place), table_of(.table, .error))]
     Table {
         /// Which.
         table: String,
@@ -76,6 +76,15 @@ impl Error {
             Error::Table { place, .. } | Error::Setting { place, .. } => *place,
             Error::Compile(_) | Error::Run(_) | Error::Analyzed { .. } | Error::Usage(_) => None,
         }
+    }
+}
+
+/// A table's name, as it begins what is said of it. A file that stands for a table has no other name than its own.
+fn table_of(table: &str, error: &ConnectorError) -> String {
+    match (table.contains('\''), error) {
+        (true, ConnectorError::Place { .. }) => String::new(),
+        (true, _) => format!("{table}: "),
+        (false, _) => format!("table '{table}': "),
     }
 }
 

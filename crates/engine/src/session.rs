@@ -26,7 +26,7 @@ use crate::execute::{Surroundings, output_name, start};
 use crate::explain::explain;
 use crate::function::{AggregateFunction, scalar_function};
 use crate::query::{NamedStories, Query, QueryControl};
-use crate::settings::{KEYS, Settings};
+use crate::settings::{Settings, all_settings};
 use crate::statement::{Outcome, Prepared};
 use crate::{analyze, emission, flink_options, late, operators, running, table, waiting};
 use own_tables::OwnTables;
@@ -171,6 +171,7 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn execute(&self, statement: &Prepared) -> Result<Outcome, Error> {
+        self.known().define_files(statement)?;
         self.execute_statement(&statement.0.statement)
     }
 
@@ -187,6 +188,7 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn explain(&self, statement: &Prepared) -> Result<Option<String>, Error> {
+        self.known().define_files(statement)?;
         let statement = match &statement.0.statement {
             Statement::Explain(explained) => explained.as_ref(),
             Statement::Analyze { statement, is_verbose } => return self.analyze(statement, *is_verbose).map(Some),
@@ -473,6 +475,14 @@ impl Default for Known {
 }
 
 impl Known {
+    /// Defines the tables that stand for the files in a statement.
+    fn define_files(&mut self, statement: &Prepared) -> Result<(), Error> {
+        for file in &statement.0.files {
+            self.catalog.add_file(table::of_file(file)?);
+        }
+        Ok(())
+    }
+
     fn start(&mut self, planned: Planned) -> Result<Query, Error> {
         let settings = Settings::of(&self.catalog);
         emission::check(&planned.program, &settings)?;
@@ -570,7 +580,8 @@ fn follow(pool: &Pool, settings: &Settings) {
 fn show(catalog: &Catalog, statement: &Statement) -> Result<RecordBatch, Error> {
     if matches!(statement, Statement::ShowSettings) {
         let value = |key: &str| catalog.setting(key).unwrap_or("(default)").to_owned();
-        let rows = KEYS.iter().map(|(key, takes)| vec![(*key).to_owned(), value(key), (*takes).to_owned()]);
+        let rows =
+            all_settings().map(|setting| vec![setting.key.to_owned(), value(setting.key), setting.takes.to_owned()]);
         return Ok(text_rows(&["key", "value", "takes"], rows));
     }
     match pelton_plan::show::show(catalog, statement)? {

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use pelton_connectors::options::{A_DURATION, A_MEMORY_SIZE, is_too_much_memory, parse_duration, parse_memory_size};
+use pelton_connectors::options::{is_too_much_memory, parse_duration, parse_memory_size};
 use pelton_data::zone::Zone;
 use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
 use pelton_plan::parse::OptionPlace;
@@ -17,6 +17,7 @@ use pelton_state::layout::DenseKeys;
 
 use crate::error::Error;
 use crate::flink_options;
+use crate::setting_list::{SETTINGS, SettingEntry};
 
 /// Which code runs a query's pipelines: `SET 'pelton.tier' = …`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -119,20 +120,10 @@ const SPECIALISATIONS: &str = "pelton.adapt.";
 /// What code costs, made up: for tests.
 const COSTS: &str = "pelton.adapt.costs";
 
-/// In which form.
-const MADE_UP_COSTS: &str =
-    "nanoseconds a row such as 'compiled 3, interpreted 2, reordered 1, fetch-ahead 1; from 400000: interpreted 9'";
-
-/// What may become of a specialisation.
-const A_PERMISSION: &str = "'auto', 'pin' or 'forbid'";
-
 /// How long idle workers may look for work: longer would be all the time.
 const SPIN_MAX: Duration = Duration::from_secs(1);
 /// Shorter ones would cost more than tasks do, and longer ones let others wait for as long.
 const EPOCHS: RangeInclusive<Duration> = Duration::from_micros(10)..=Duration::from_secs(1);
-const AN_EPOCH: &str = "a duration from '10 us' to '1 s', such as '1 ms'";
-const A_SPIN: &str = "a duration of at most '1 s', such as '50 us', or '0'";
-
 /// Whether workers stay on cores.
 const A_PIN: &str = match cfg!(target_os = "linux") {
     true => "'on' or 'off'",
@@ -142,39 +133,10 @@ const A_PIN: &str = match cfg!(target_os = "linux") {
 /// How often.
 pub(crate) const EARLY_DELAY: &str = "table.exec.emit.early-fire.delay";
 
-/// Keys, and what their values are.
-pub const KEYS: &[(&str, &str)] = &[
-    (TIER, "'auto', 'interpret' or 'compile'"),
-    (ADAPT, "'on', 'off', 'profile' or 'random'"),
-    ("pelton.adapt.predicate-order", A_PERMISSION),
-    ("pelton.adapt.tier", A_PERMISSION),
-    ("pelton.adapt.dense-keys", A_PERMISSION),
-    ("pelton.adapt.fetch-ahead", A_PERMISSION),
-    ("pelton.adapt.no-nulls", A_PERMISSION),
-    (COSTS, MADE_UP_COSTS),
-    ("pelton.workers", "a number of threads from 1 to 1024"),
-    ("pelton.spin", A_SPIN),
-    ("pelton.pin", A_PIN),
-    (
-        "pelton.policy",
-        "'adaptive', 'downstream', 'fcfs', 'highest-rate', 'min-cost', 'min-latency', 'random', 'round-robin' or \
-         'threads'",
-    ),
-    ("pelton.epoch", AN_EPOCH),
-    #[cfg(feature = "queues")]
-    ("pelton.data-passing", "'blocks' or 'queues'"),
-    (WINDOWS, "'slices', 'apart' or 'buckets'"),
-    ("pelton.block-rows", "a number of rows from 1 to 1048576"),
-    ("pelton.memory", A_MEMORY_SIZE),
-    ("pelton.memory.operator", A_MEMORY_SIZE),
-    ("pelton.seed", "a whole number"),
-    (STRICT_VALUES, "'true' or 'false'"),
-    ("table.exec.source.idle-timeout", A_DURATION),
-    (ALLOW_LATENESS, A_DURATION),
-    (EARLY_FIRE, "'true' or 'false'"),
-    (EARLY_DELAY, A_DURATION),
-    ("table.local-time-zone", "the name of a time zone, such as 'UTC' or 'Europe/Berlin'"),
-];
+/// The settings that this program has.
+pub(crate) fn all_settings() -> impl Iterator<Item = &'static SettingEntry> {
+    SETTINGS.iter().filter(|setting| setting.feature.is_empty() || cfg!(feature = "queues"))
+}
 
 impl Default for Settings {
     fn default() -> Self {
@@ -229,7 +191,7 @@ impl Settings {
         let mut settings = Settings::of(catalog);
         let applied = settings.apply(key, value).and_then(|()| settings.agree(key, value));
         applied.map_err(|problem| {
-            let is_known = KEYS.iter().any(|(known, _)| *known == key);
+            let is_known = all_settings().any(|known| known.key == key);
             let place = place.and_then(|place| if is_known { place.value } else { place.key });
             Error::Setting { key: key.into(), problem, place }
         })
@@ -240,7 +202,7 @@ impl Settings {
     /// # Errors
     /// [`Error::Setting`] names the setting that may be meant, or those there are.
     pub fn check_key(key: &str, place: Option<Place>) -> Result<(), Error> {
-        match KEYS.iter().any(|(known, _)| *known == key) || flink_options::note(key).is_some() {
+        match all_settings().any(|known| known.key == key) || flink_options::note(key).is_some() {
             true => Ok(()),
             false => Err(Error::Setting { key: key.into(), problem: unknown(key), place }),
         }
@@ -302,7 +264,10 @@ impl Settings {
 
     /// Changes a setting; the error says what is wrong with it.
     fn apply(&mut self, key: &str, value: &str) -> Result<(), String> {
-        let Some((_, values)) = KEYS.iter().find(|(known, _)| *known == key) else { return Err(unknown(key)) };
+        let Some(SettingEntry { takes: values, .. }) = all_settings().find(|known| known.key == key) else {
+            return Err(unknown(key));
+        };
+        let values = if key == "pelton.pin" { A_PIN } else { *values };
         let number = |least: u64, most: u64| value.parse().ok().filter(|number| (least..=most).contains(number));
         let applied = match key {
             TIER => tier(value).map(|tier| self.tier = tier),
@@ -346,7 +311,7 @@ impl Settings {
 
 /// What is wrong with a setting that there is not.
 fn unknown(key: &str) -> String {
-    let keys = || KEYS.iter().map(|(key, _)| *key);
+    let keys = || all_settings().map(|setting| setting.key);
     if key == "emit.every" {
         return format!(
             "does not exist; with '{EARLY_FIRE}' = 'true', '{EARLY_DELAY}' says how often windows are reported before their end"
@@ -448,7 +413,7 @@ mod tests {
 
     #[test]
     fn every_setting_that_is_listed_is_known() {
-        for (key, takes) in KEYS {
+        for SettingEntry { key, takes, .. } in all_settings() {
             let error = check(key, "\u{1}").unwrap_err().to_string();
             assert!(error.contains(takes), "{key}: {error}");
         }
@@ -458,8 +423,22 @@ mod tests {
     }
 
     #[test]
+    fn defaults_are_those_that_are_listed() {
+        for SettingEntry { key, default, .. } in all_settings() {
+            let mut settings = Settings::default();
+            if settings.apply(key, default).is_ok() {
+                assert_eq!(settings, Settings::default(), "{key} = {default}");
+            }
+        }
+        let listed = |key: &str| all_settings().find(|setting| setting.key == key).unwrap().default;
+        for key in ["pelton.tier", "pelton.spin", "pelton.epoch", "pelton.block-rows", "pelton.seed", EARLY_DELAY] {
+            assert!(Settings::default().apply(key, listed(key)).is_ok(), "{key}");
+        }
+    }
+
+    #[test]
     fn every_policy_is_named_where_one_is_chosen() {
-        let (_, takes) = KEYS.iter().find(|(key, _)| *key == "pelton.policy").unwrap();
+        let takes = all_settings().find(|setting| setting.key == "pelton.policy").unwrap().takes;
         // Names are what stands between quotes.
         let names: Vec<&str> = takes.split('\'').skip(1).step_by(2).collect();
         assert_eq!(names, PolicyName::all().map(PolicyName::name).collect::<Vec<_>>());

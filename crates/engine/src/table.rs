@@ -1,7 +1,6 @@
 //! What `CREATE TABLE` does, and which tables a program opens, and how.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -10,7 +9,7 @@ use pelton_connectors::options::Options;
 use pelton_connectors::{ConnectorError, Host, TableRequest, TextLength};
 use pelton_data::{Micros, TimeColumn};
 use pelton_plan::catalog::LATE_ROWS;
-use pelton_plan::parse::{ColumnKind, TableDefinition};
+use pelton_plan::parse::{ColumnKind, FileTable, OptionPlace, TableDefinition, WatermarkDefinition};
 use pelton_plan::pipeline::{LookupTable, Output, OutputTarget, Program, SourceUse, TimeSource};
 use pelton_plan::types::SqlType;
 use pelton_plan::{Catalog, Relation, Table};
@@ -78,23 +77,102 @@ fn connector_options(definition: &TableDefinition) -> BTreeMap<String, String> {
 }
 
 /// The catalogue's entry for a definition: its connector is asked what it delivers and whether that ends.
-pub(crate) fn define(definition: TableDefinition) -> Result<Table, Error> {
-    let failed = |error| refused(&definition, error);
-    let options = &connector_options(&definition);
+pub(crate) fn define(mut definition: TableDefinition) -> Result<Table, Error> {
+    if let Some(file) = definition.file.take() {
+        return define_file(definition, &file);
+    }
+    check_options(&definition).map_err(|error| refused(&definition, error))?;
     watermark_options(&definition)?;
-    let declared = if definition.columns.is_empty() {
-        let schema = pelton_connectors::declared_schema(options).map_err(failed)?;
-        let missing = || ConnectorError::option("connector", "needs a table with columns: list them in CREATE TABLE");
-        Arc::new(schema.ok_or_else(missing).map_err(failed)?)
-    } else {
-        definition.physical_schema()
-    };
+    if definition.has_inferred_columns() {
+        infer(&mut definition)?;
+    }
+    let failed = |error| refused(&definition, error);
+    let declared = definition.physical_schema();
+    let options = &connector_options(&definition);
     let all = (0..declared.fields().len()).collect();
     let request = request(&definition, declared, all, None, &Settings::default());
     let delivered = pelton_connectors::physical_schema(&request).map_err(failed)?;
     // Of a table that can only be written, or whose options are wrong, that is said when it is read, and not that it has no end.
     let bounded = pelton_connectors::is_bounded(options).unwrap_or(true);
     Ok(Table::new(definition.clone(), Schema::clone(&delivered), bounded)?)
+}
+
+/// The table that stands for a file in a query.
+pub(crate) fn of_file(file: &FileTable) -> Result<Table, Error> {
+    let definition =
+        TableDefinition { name: file.name.clone(), place: file.place, temporary: true, ..TableDefinition::default() };
+    define_file(definition, file)
+}
+
+/// Completes a definition by what a file tells: its options, its columns, and its event time, if only one column is a timestamp.
+fn define_file(mut definition: TableDefinition, file: &FileTable) -> Result<Table, Error> {
+    definition.options = pelton_connectors::file::options(&file.path, file.format);
+    let path_place = OptionPlace { key: file.path_place, value: file.path_place };
+    definition.option_places.insert("path".to_string(), path_place);
+    for argument in &file.arguments {
+        let format = file.format.unwrap_or("csv");
+        let option = pelton_connectors::file::argument(format, &argument.name, &argument.value);
+        let (option, value) = option.map_err(|error| Error::Table {
+            table: definition.name.clone(),
+            place: argument.places.key.or(definition.place),
+            error,
+        })?;
+        definition.option_places.insert(option.clone(), argument.places);
+        definition.options.insert(option, value);
+    }
+    check_options(&definition).map_err(|error| refused(&definition, error))?;
+    infer(&mut definition)?;
+    // It kept the first row from being taken for names, and says what holds without it.
+    if definition.options.get("csv.header").is_some_and(|value| value.eq_ignore_ascii_case("false")) {
+        definition.options.remove("csv.header");
+    }
+    if definition.watermark.is_none() {
+        definition.watermark = only_time(&definition);
+    }
+    define(definition)
+}
+
+/// Microseconds in a second.
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+/// How far the watermark trails the event time of a file that declares none, in seconds.
+const FILE_DELAY_SECONDS: i64 = 5;
+
+/// The watermark of the only column that is a time.
+fn only_time(definition: &TableDefinition) -> Option<WatermarkDefinition> {
+    let mut times = definition
+        .columns
+        .iter()
+        .filter(|column| matches!(column.kind, ColumnKind::Physical { sql_type, .. } if sql_type.is_timestamp()));
+    let (Some(column), None) = (times.next(), times.next()) else { return None };
+    let name = column.name.replace('`', "``");
+    Some(WatermarkDefinition {
+        column: column.name.clone(),
+        delay: FILE_DELAY_SECONDS * MICROS_PER_SECOND,
+        text: format!("`{name}` - INTERVAL '{FILE_DELAY_SECONDS}' SECOND"),
+        is_inferred: true,
+        place: column.place,
+    })
+}
+
+/// Adds the columns that a connector, or the data behind it, tells, and the options that tell how the data is read.
+fn infer(definition: &mut TableDefinition) -> Result<(), Error> {
+    let declared = pelton_connectors::declared(&connector_options(definition));
+    let missing = || match definition.options.get("path") {
+        Some(path) => ConnectorError::place(path, "has no rows to tell its columns by: list them in CREATE TABLE"),
+        None => ConnectorError::option("connector", "needs a table with columns: list them in CREATE TABLE"),
+    };
+    let declared = declared.and_then(|declared| declared.ok_or_else(missing));
+    let declared = declared.map_err(|error| refused(definition, error))?;
+    for (name, value) in declared.options {
+        definition.options.entry(name).or_insert(value);
+    }
+    Ok(definition.complete(&declared.schema)?)
+}
+
+fn check_options(definition: &TableDefinition) -> Result<(), ConnectorError> {
+    let columns: Vec<&str> = definition.columns.iter().map(|column| column.name.as_str()).collect();
+    pelton_connectors::check_options(&definition.options, &columns)
 }
 
 fn request(
@@ -223,7 +301,7 @@ fn source_request(table: &Table, used: &SourceUse, settings: &Settings) -> Table
     // A replay shifts the event time wherever it is wanted, not only where windows are cut by it.
     let time_column = match used.time {
         TimeSource::Event { column, .. } => Some(column),
-        _ => definition.watermark.as_ref().and_then(|watermark| {
+        _ => definition.watermark.as_ref().filter(|watermark| !watermark.is_inferred).and_then(|watermark| {
             (0..used.columns.len()).find(|&column| *used.schema.field(column).name() == watermark.column)
         }),
     };

@@ -9,7 +9,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_expr::{AggregateUDF, ScalarUDF};
 
 use crate::error::{Place, PlanError, closest};
-use crate::parse::{ColumnDefinition, ColumnKind, Dropped, Named, TableDefinition, ViewDefinition};
+use crate::parse::{ColumnDefinition, ColumnKind, Dropped, Named, TableDefinition, ViewDefinition, check_columns};
 use crate::types::SqlType;
 
 /// The table, of any session, that has the rows which came too late for its queries.
@@ -41,6 +41,8 @@ pub enum Relation<'a> {
 pub struct Catalog {
     tables: BTreeMap<String, Table>,
     system_tables: BTreeMap<String, Table>,
+    /// Those that stand for files.
+    files: BTreeMap<String, Table>,
     views: BTreeMap<String, ViewDefinition>,
     functions: BTreeMap<String, Arc<ScalarUDF>>,
     aggregates: BTreeMap<String, Arc<AggregateUDF>>,
@@ -49,11 +51,7 @@ pub struct Catalog {
 
 impl Table {
     /// A table whose connector delivers `delivered`: the columns declared, in Arrow types that show as the declared ones.
-    /// A definition without columns takes its columns from `delivered`.
-    pub fn new(mut definition: TableDefinition, delivered: Schema, bounded: bool) -> Result<Table, PlanError> {
-        if definition.columns.is_empty() {
-            definition.columns = columns_of(&definition, &delivered)?;
-        }
+    pub fn new(definition: TableDefinition, delivered: Schema, bounded: bool) -> Result<Table, PlanError> {
         let declared = definition.physical_schema();
         let matches = declared.fields().len() == delivered.fields().len()
             && declared.fields().iter().zip(delivered.fields()).all(|(declared, delivered)| {
@@ -62,6 +60,19 @@ impl Table {
             });
         assert!(matches, "the connector delivers {delivered:?} for a table that declares {declared:?}");
         Ok(Table { definition, physical: Arc::new(delivered), bounded })
+    }
+}
+
+impl TableDefinition {
+    /// Adds the columns that the table's connector or its data told, before those declared.
+    ///
+    /// # Errors
+    /// Where no column can have such a type, or what is declared does not fit the columns.
+    pub fn complete(&mut self, stored: &Schema) -> Result<(), PlanError> {
+        let inferred = columns_of(self, stored)?;
+        let declared = std::mem::take(&mut self.columns);
+        self.columns = inferred.into_iter().chain(declared).collect();
+        check_columns(self)
     }
 }
 
@@ -95,6 +106,11 @@ impl Catalog {
     /// Adds a table of the session's own, which is read as others are, and not listed among them.
     pub fn add_system_table(&mut self, table: Table) {
         self.system_tables.insert(table.definition.name.clone(), table);
+    }
+
+    /// Adds the table that stands for a file, in place of the one that did before.
+    pub fn add_file(&mut self, table: Table) {
+        self.files.insert(table.definition.name.clone(), table);
     }
 
     /// Adds a view. An existing one of the same name is an error, or stays with `IF NOT EXISTS`.
@@ -154,6 +170,7 @@ impl Catalog {
     pub fn get(&self, name: &str) -> Option<Relation<'_>> {
         let table = self.tables.get(name).map(Relation::Table);
         let table = table.or_else(|| self.views.get(name).map(Relation::View));
+        let table = table.or_else(|| self.files.get(name).map(Relation::Table));
         table.or_else(|| self.system_tables.get(name).map(Relation::Table))
     }
 

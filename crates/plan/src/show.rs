@@ -5,13 +5,14 @@ use std::fmt::Write;
 
 use datafusion_expr::planner::ContextProvider;
 use pelton_data::column::sql_name;
+use sqlparser::ast::Query;
 
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::PlanError;
 use crate::parse::{
     ColumnDefinition, ColumnKind, NameFilter, Named, Statement, ViewDefinition, is_written, respelt_names,
 };
-use crate::query::{Context, columns_of};
+use crate::query::{Context, columns_of, columns_of_query};
 
 /// A small table of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +59,7 @@ pub fn show(catalog: &Catalog, statement: &Statement) -> Result<Option<Listing>,
             names("statement", vec![text])
         }
         Statement::Describe(named) => describe(catalog, named).map(Some),
+        Statement::DescribeQuery(query) => describe_query(catalog, query).map(Some),
         _ => Ok(None),
     }
 }
@@ -80,6 +82,20 @@ fn own_names(catalog: &Catalog) -> impl Iterator<Item = String> {
         scalar.chain(catalog.aggregates().map(|function| function.name().to_uppercase())).collect();
     all.into_iter()
 }
+
+/// One row for each column of a query's result.
+fn describe_query(catalog: &Catalog, query: &Query) -> Result<Listing, PlanError> {
+    let schema = columns_of_query(catalog, query)?;
+    let rows = schema.fields().iter().map(|field| {
+        let nullable = field.is_nullable().to_string().to_uppercase();
+        let nothing = std::iter::repeat_n(String::new(), 3);
+        [field.name().clone(), sql_name(field.data_type()), nullable].into_iter().chain(nothing).collect()
+    });
+    Ok(Listing { columns: DESCRIBED.to_vec(), rows: rows.collect() })
+}
+
+/// What is told of each column.
+const DESCRIBED: [&str; 6] = ["name", "type", "null", "key", "extras", "watermark"];
 
 /// One row for each column: name, type, whether it may be NULL, whether it is in the key, where it comes from, watermark.
 fn describe(catalog: &Catalog, named: &Named) -> Result<Listing, PlanError> {
@@ -104,8 +120,7 @@ fn describe(catalog: &Catalog, named: &Named) -> Result<Listing, PlanError> {
         }
         vec![field.name().clone(), shown_type, field.is_nullable().to_string().to_uppercase(), key, extras, watermark]
     });
-    let columns = vec!["name", "type", "null", "key", "extras", "watermark"];
-    Ok(Listing { columns, rows: rows.collect() })
+    Ok(Listing { columns: DESCRIBED.to_vec(), rows: rows.collect() })
 }
 
 /// The type as declared: VARCHAR(10) where Arrow only knows strings.

@@ -74,11 +74,16 @@ impl RunOptions {
     }
 }
 
+/// A table's name before what is said of it. A file that stands in the place of a table has a name that quotes its path, which the error says itself.
+fn named(table: &str) -> String {
+    if table.contains('\'') { String::new() } else { format!("table '{table}': ") }
+}
+
 /// Why a run stopped before its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// An input. The user's error or the environment's.
-    #[error("table '{table}': {error}")]
+    #[error("{}{error}", named(.table))]
     Source {
         /// Which.
         table: String,

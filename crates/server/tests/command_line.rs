@@ -77,7 +77,7 @@ fn a_mistake_in_a_script_is_named_with_its_place_in_the_file() {
     let definition = format!("CREATE TABLE t (n INT, m INT) {with});\n\nSHOW TABLES;\n\n");
     let planned = written("planned.sql", format!("{definition}SELECT n,\n\tn / x FROM t;\n").as_bytes());
     let computed = written("computed.sql", format!("{definition}  SELECT n / m AS q\n  FROM t;\n").as_bytes());
-    let opened = format!("CREATE TABLE t (n INT)\n{with},\n'csv.heder' = 'true');\nSELECT 1;\nSELECT n FROM t");
+    let opened = format!("CREATE TABLE t (n INT)\n{with},\n'replay.passes' = 'x');\nSELECT 1;\nSELECT n FROM t");
     let opened = written("opened.sql", opened.as_bytes());
     let garbled = written("garbled.sql", b"SELECT 1;\nSELECT '\xff'");
     let absent = folder.join("absent.sql").display().to_string();
@@ -91,7 +91,7 @@ fn a_mistake_in_a_script_is_named_with_its_place_in_the_file() {
         (["explain", &planned], planned_error.clone()),
         (["run", &planned], planned_error),
         (["run", &computed], computed_error),
-        (["run", &opened], format!("--> {opened}:3:1\n  |\n3 | 'csv.heder' = 'true');\n  | ^^^^^^^^^^^\n")),
+        (["run", &opened], format!("--> {opened}:3:19\n  |\n3 | 'replay.passes' = 'x');\n  |                   ^^^\n")),
         (["run", &garbled], format!("error: {garbled}:2:9: the script is no text in UTF-8; save it in that encoding\n")),
         (["run", &absent], format!("error: the script {absent} cannot be read: No such file or directory (os error 2)\n")),
         (

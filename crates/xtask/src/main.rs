@@ -3,7 +3,7 @@
 //! Needs little but cargo and git, and builds in seconds: it is the first thing that runs on a fresh machine.
 //! In reading order: [`steps`] (what `test` does), [`rules`] (the house rules), [`judge`] (DuckDB's opinion of the examples),
 //! [`examples`] (which of them run here), [`bench_table`] (figures in `bench/results/README.md`),
-//! [`cachegrind`] (what a record takes on a simulated machine), [`record_demo`] (the picture of the demo).
+//! [`cachegrind`] (what a record takes on a simulated machine), [`record_demo`] (the picture of the demo), [`docs`] (tables of options and settings).
 
 mod steps;
 
@@ -18,6 +18,8 @@ mod bench_table;
 mod cachegrind;
 
 mod record_demo;
+
+mod docs;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,6 +36,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   judge [NAME…]       compares the results of examples/*.sql with DuckDB's on real data
   soak [MINUTES]      ten queries at changing rates for ten minutes, or so many: no row may be lost, and memory may not grow
   bench-table         writes the figures of bench/results/*.json into bench/results/README.md
+  docs [--check]      writes the tables of options and settings in docs/; --check compares them, as rules does
   cachegrind [BINARY] instructions, branches and simulated cache misses of a record, by valgrind, of generic and of specialised code
   record-demo [BINARY] runs the demo and writes docs/images/demo.svg; builds the program where none is given";
 
@@ -54,6 +57,8 @@ fn main() -> ExitCode {
         ["soak", minutes @ ..] => steps::soak(&root, minutes),
         ["record-demo"] => record_demo::run(&root, None).map(|said| println!("{said}")),
         ["record-demo", binary] => record_demo::run(&root, Some(binary)).map(|said| println!("{said}")),
+        ["docs"] => docs::write(&root),
+        ["docs", "--check"] => docs::check(&root).into_iter().next().map_or(Ok(()), Err),
         ["bench-table"] => bench_table::write(&root),
         _ => Err(USAGE.to_string()),
     };

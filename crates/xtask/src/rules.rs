@@ -38,6 +38,7 @@ pub fn check(root: &Path) -> Result<(), String> {
     let files = tracked_files(root)?;
     let mut violations = line_rules(&files);
     violations.extend(layers::check(&files));
+    violations.extend(crate::docs::check(root));
     let ratchet = Ratchet::parse(&read_ratchet(root)?)?;
     violations.extend(ratchet.compare(&length::measure(&files)));
     violations.extend(commits::check(root)?);

@@ -1,21 +1,6 @@
 //! Rows of random or sequential values for any table, with Flink's options.
 //!
-//! | option | default | meaning |
-//! |---|---|---|
-//! | `rows-per-second` | 10000 | rows a second |
-//! | `number-of-rows` | – | ends after so many; otherwise when the first sequence ends, or not at all |
-//! | `fields.X.kind` | `random` | or `sequence`: from `start` to `end` by ones; of strings, the number as text |
-//! | `fields.X.start`, `fields.X.end` | – | of a sequence, both inclusive; required there |
-//! | `fields.X.min`, `fields.X.max` | the type's | bounds of random numbers, both inclusive |
-//! | `fields.X.length` | 100, or that of VARCHAR(n) | characters of random strings (hexadecimal digits), bytes of random BYTES; not of CHAR(n), which has n |
-//! | `fields.X.var-len` | `false` | lengths are uniform in 1 to `length` |
-//! | `fields.X.max-past` | 0 | DATE and TIMESTAMP are the row's time, or up to so long before |
-//! | `fields.X.null-rate` | 0 | share of NULLs |
-//! | `pace` | `real-time` | `flat-out`: rows come as fast as they are read |
-//! | `on-overload` | `wait` | `drop`: in real time, rows that are not read in time are left out and counted |
-//! | `on-overload.delay` | 100 ms | how long after it was due a row may be read, where others are dropped |
-//! | `seed` | the session's | what all random values depend on |
-//! | `base-time` | `now` | the first row's time, in UTC; each other row's follows from `rows-per-second` |
+//! [`crate::options::table`] lists the options.
 //!
 //! Values depend on the seed, the column's name and the row's number only: with a `base-time`, two runs are equal.
 

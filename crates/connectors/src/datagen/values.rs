@@ -329,7 +329,7 @@ impl Asked<'_> {
             (Some(asked), Some(most)) if asked > most => {
                 Err(ConnectorError::option(length, format!("must be at most {most}: the column is a VARCHAR({most})")))
             }
-            _ => Ok((asked.or(most).unwrap_or(LENGTH_DEFAULT), self.options.boolean(&varies, false)?)),
+            _ => Ok((asked.or(most).unwrap_or(LENGTH_DEFAULT), self.options.boolean(&varies)?)),
         }
     }
 

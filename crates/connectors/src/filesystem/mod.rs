@@ -3,15 +3,16 @@
 //! A source reads the files that its `path` names, each a partition of its own, in the order of their paths; a sink
 //! writes one file, or a part of a directory.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use arrow::datatypes::Schema;
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
 
-use crate::format::{Format, FormatName, parquet};
+use crate::format::csv::Dialect;
+use crate::format::{Format, FormatName, TextKind, parquet};
 use crate::options::Options;
-use crate::{ConnectorError, Open, Opening, TableRequest};
+use crate::{ConnectorError, Declared, Open, Opening, TableRequest};
 
 pub(crate) mod files;
 
@@ -100,6 +101,15 @@ impl<'a> Inputs<'a> {
     }
 }
 
+/// The name of the format of a table, where options or the path tell it.
+pub(crate) fn told_format(options: &Options) -> Result<Option<&'static str>, ConnectorError> {
+    let named = match options.text("path") {
+        Some(path) => format_of_path(files::local(path)?),
+        None => None,
+    };
+    Ok(FormatName::told(options)?.or(named).map(FormatName::in_options))
+}
+
 /// The format that a path tells by its extension, unless it names a directory.
 fn format_of_path(path: &str) -> Option<FormatName> {
     FormatName::of_file(path).filter(|_| !Path::new(path).is_dir())
@@ -110,18 +120,62 @@ pub(crate) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
     sink::sink(request, options)
 }
 
-/// The columns of a table of files, where the first file with rows tells them: Parquet always does, CSV with a header and
-/// JSON by their first rows.
-pub(crate) fn declared_schema(options: &Options) -> Result<Option<Schema>, ConnectorError> {
-    let (files, format) = Inputs::of(options)?.open(options)?;
-    for file in &files {
-        let schema = match &format {
-            Format::Text(format) => text_source::declared_schema(file, format)?,
-            Format::Parquet { .. } => Some(parquet::declared_schema(&file.path, &file.place)?),
+/// The columns of a table of files that names none, which the first file with rows tells, and what else that tells.
+pub(crate) fn declared(options: &Options) -> Result<Option<Declared>, ConnectorError> {
+    let inputs = Inputs::of(options)?;
+    let (files, format) = inputs.open(options)?;
+    let names: Vec<&str> = options.names().collect();
+    let is_told = |name: &str| names.contains(&name);
+    for (index, file) in files.iter().enumerate() {
+        let Format::Text(text) = &format else {
+            let schema = parquet::declared_schema(&file.path, &file.place)?;
+            return Ok(Some(Declared { schema, options: format_option(file) }));
         };
-        if schema.is_some() {
-            return Ok(schema);
+        let Some(inferred) = text_source::declared_schema(file, text, &is_told)? else { continue };
+        if let (TextKind::Csv(dialect), Some(header)) = (&text.kind, &inferred.header) {
+            check_headers(&files[index + 1..], dialect, &inferred.options, (file, header))?;
         }
+        let mut found = format_option(file);
+        found.extend(inferred.options.into_iter().map(|(name, value)| (name.to_string(), value)));
+        return Ok(Some(Declared { schema: inferred.schema, options: found }));
     }
     Ok(None)
+}
+
+/// The option that tells what a file's name does.
+fn format_option(file: &InputFile) -> BTreeMap<String, String> {
+    let format = FormatName::of_file(&file.place).map(|format| ("format".to_string(), format.in_options().to_string()));
+    format.into_iter().collect()
+}
+
+/// The files of a table have their columns in one order: their headers say the same.
+fn check_headers(
+    files: &[InputFile],
+    dialect: &Dialect,
+    found: &[(&str, String)],
+    (first, header): (&InputFile, &[String]),
+) -> Result<(), ConnectorError> {
+    let mut dialect = dialect.clone();
+    for (name, value) in found {
+        match *name {
+            "csv.field-delimiter" => dialect.delimiter = value.replace("\\t", "\t").into_bytes(),
+            "csv.allow-comments" => dialect.comment = Some(b'#'),
+            "csv.trim" => dialect.trim = true,
+            _ => {}
+        }
+    }
+    for file in files {
+        let names = text_source::header(&file.path, &dialect);
+        let names = names.map_err(|error| ConnectorError::place(&file.place, files::problem(&error)))?;
+        if let Some(names) = names.filter(|names| names != header) {
+            let problem = format!(
+                "begins with {}, where {} begins with {}; files of one table have the same columns in the same order: read them one by one",
+                names.join(", "),
+                first.place,
+                header.join(", ")
+            );
+            return Err(ConnectorError::place(&file.place, problem));
+        }
+    }
+    Ok(())
 }

@@ -23,6 +23,7 @@ use super::files::{local, problem};
 use super::{MONITOR_INTERVAL, format_of_path, text_source};
 use crate::format::column::is_text_type;
 use crate::format::compression::Compression;
+use crate::format::csv::IGNORE_FIRST_LINE;
 use crate::format::write::TextWriter;
 use crate::format::{Format, TextFormat, TextKind};
 use crate::options::Options;
@@ -40,6 +41,13 @@ pub(super) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
     // It concerns reading only, of the same table.
     options.text(MONITOR_INTERVAL);
     check_columns(request, &format)?;
+    if let Format::Text(text) = &format {
+        text_source::check_raw(request, text)?;
+    }
+    if matches!(&format, Format::Text(TextFormat { kind: TextKind::Csv(dialect), .. }) if dialect.ignores_first) {
+        let problem = "is for files that are read; write them with 'csv.header' = 'true'";
+        return Err(ConnectorError::option(IGNORE_FIRST_LINE, problem));
+    }
     Ok(Box::new(move || open(request, Path::new(local), named.is_some(), &format)))
 }
 
@@ -240,6 +248,7 @@ fn extension(format: &Format) -> &'static str {
     match format {
         Format::Text(text) => match text.kind {
             TextKind::Csv(_) => "csv",
+            TextKind::Raw(_) => "txt",
             TextKind::Json { .. } => "json",
         },
         Format::Parquet { .. } => "parquet",

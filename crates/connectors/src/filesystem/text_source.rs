@@ -4,7 +4,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::DataType;
 use pelton_data::column::sql_name;
 use pelton_runtime::source::{Read, Source, SourceError};
 use pelton_runtime::wake::Waker;
@@ -15,7 +15,8 @@ use crate::format::column::is_text_type;
 use crate::format::compression;
 use crate::format::csv::Dialect;
 use crate::format::csv::split::CsvSplitter;
-use crate::format::infer::infer;
+use crate::format::infer::{Inferred, infer};
+use crate::format::json::layout::Layout;
 use crate::format::opened::{Change, OpenedFile};
 use crate::format::rows::{RowDecoder, Splitter, TextChunk};
 use crate::format::{RowShape, TextFormat, TextKind};
@@ -32,6 +33,12 @@ const HEADER_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes read to infer columns from.
 const INFER_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes at the start of a file that are looked at to tell whether it is text.
+const TEXT_BYTES_CHECKED: usize = 8 << 10;
+
+/// What is wrong with a file that ends within its array.
+const OPEN_ARRAY: &str = "the array that the file consists of is not closed; the file may be cut off";
 
 /// What some programs begin UTF-8 text with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -113,30 +120,57 @@ impl TextSource {
     ) -> Result<TextSource, ConnectorError> {
         let shape = files::row_shape(request)?;
         for (index, field) in request.schema.fields().iter().enumerate() {
-            if !request.metadata.contains_key(&index) && !is_text_type(field.data_type()) {
+            let is_data = !request.metadata.contains_key(&index);
+            if is_data && !is_text_type(field.data_type()) {
                 let name = sql_name(field.data_type());
                 let problem = format!("has the type {name}, which text cannot hold; declare it STRING");
                 return Err(ConnectorError::column(field.name(), problem));
             }
         }
+        check_raw(request, &format)?;
         let files = files.into_iter().map(Partition::Unopened).collect();
         Ok(TextSource { format, shape, files, chunk_bytes: CHUNK_BYTES, waker: request.host.waker.clone() })
     }
 }
 
-/// The columns of a file, from its first rows.
-pub(super) fn declared_schema(file: &InputFile, format: &TextFormat) -> Result<Option<Schema>, ConnectorError> {
+/// The format of lines has one column, a STRING.
+pub(super) fn check_raw(request: &TableRequest, format: &TextFormat) -> Result<(), ConnectorError> {
+    if !matches!(format.kind, TextKind::Raw(_)) {
+        return Ok(());
+    }
+    let fields = request.schema.fields().iter().enumerate();
+    let mut stored = fields.filter(|(index, _)| !request.metadata.contains_key(index)).map(|(_, field)| field);
+    let first = stored.next();
+    if let Some(other) = first.filter(|field| *field.data_type() != DataType::Utf8View).or(stored.next()) {
+        let problem = "does not fit the format 'raw', whose only column is a STRING: the line";
+        return Err(ConnectorError::column(other.name(), problem));
+    }
+    Ok(())
+}
+
+/// The columns of a file, from its first rows. `is_told` says which options the table has.
+pub(super) fn declared_schema(
+    file: &InputFile,
+    format: &TextFormat,
+    is_told: &dyn Fn(&str) -> bool,
+) -> Result<Option<Inferred>, ConnectorError> {
     let place = |error: io::Error| ConnectorError::place(&file.place, problem(&error));
     if file.is_live {
         return Err(ConnectorError::place(&file.place, "is read once: name its columns and their types"));
     }
     let mut bytes = Vec::new();
     let mut reader = compression::open(&file.path).map_err(place)?;
-    if fill(&mut *reader, &mut bytes, INFER_BYTES_MAX).map_err(place)? != Filled::End {
+    let filled = fill(&mut *reader, &mut bytes, INFER_BYTES_MAX).map_err(place)?;
+    // An object that is cut off is none; a row may look like a shorter one.
+    if filled != Filled::End && !matches!(format.kind, TextKind::Json { .. }) {
         bytes.truncate(memchr::memrchr(b'\n', &bytes).map_or(0, |at| at + 1));
     }
+    if bytes.iter().take(TEXT_BYTES_CHECKED).any(|&byte| byte == 0) {
+        let problem = "is not text: it has zero bytes; name its columns and its format if it is";
+        return Err(ConnectorError::place(&file.place, problem));
+    }
     let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
-    Ok(infer(format, text).filter(|schema| !schema.fields().is_empty()))
+    Ok(infer(format, is_told, text).filter(|inferred| !inferred.schema.fields().is_empty()))
 }
 
 impl Source for TextSource {
@@ -201,8 +235,12 @@ impl OpenFile {
         chunk_bytes: usize,
     ) -> Result<Next<OpenFile>, SourceError> {
         let input = |problem: String| SourceError::Input { place: file.place.clone(), problem };
-        let has_header = matches!(&format.kind, TextKind::Csv(dialect) if dialect.header);
-        let first_bytes = chunk_bytes.max(if has_header { HEADER_BYTES_MAX } else { BYTE_ORDER_MARK.len() });
+        let is_looked_at = match &format.kind {
+            TextKind::Csv(dialect) => dialect.has_first_row(),
+            TextKind::Json { .. } => true,
+            TextKind::Raw(_) => false,
+        };
+        let first_bytes = chunk_bytes.max(if is_looked_at { HEADER_BYTES_MAX } else { BYTE_ORDER_MARK.len() });
         let Beginning { reader, file: opened, bytes } = beginning;
         bytes.reserve(first_bytes.min(file.size as usize + 1));
         let filled = fill_unchanged(&mut **reader, opened.as_ref(), bytes, first_bytes).map_err(input)?;
@@ -216,17 +254,28 @@ impl OpenFile {
         let mut line = 1;
         let mut header = None;
         if let TextKind::Csv(dialect) = &format.kind
-            && dialect.header
+            && dialect.has_first_row()
         {
             let Some((names, next)) = CsvSplitter::first_row(dialect, &rest) else { return Ok(Next::End) };
             line += newlines(&rest[..next]);
             rest.drain(..next);
-            header = Some(names);
+            header = dialect.header.then_some(names);
         }
-        let decoder = format.decoder(shape, file.place.clone(), header, file.constants(shape));
+        let mut layout = Layout::default();
+        if let TextKind::Json { .. } = &format.kind {
+            let start;
+            (layout, start) = Layout::of(&rest);
+            line += newlines(&rest[..start]);
+            rest.drain(..start);
+        }
+        let decoder = format.decoder(shape, file.place.clone(), header, layout, file.constants(shape));
         let decoder = decoder.map_err(|error| input(error.to_string()))?;
         let place = file.place.clone();
-        let reader = std::mem::replace(reader, Box::new(io::empty()));
+        let mut reader = std::mem::replace(reader, Box::new(io::empty()));
+        if rest.len() > chunk_bytes {
+            let later = io::Cursor::new(rest.split_off(chunk_bytes));
+            reader = Box::new(later.chain(reader));
+        }
         Ok(Next::There(OpenFile {
             place,
             reader,
@@ -262,7 +311,15 @@ impl OpenFile {
                 };
             }
             if filled == Filled::End {
-                self.at_end = true;
+                if self.ends_within_array(&bytes) {
+                    match self.last_row_end(&bytes) {
+                        Some(end) if end > 0 => {
+                            self.failure = Some(OPEN_ARRAY.to_string());
+                            break end;
+                        }
+                        _ => return Err(self.lost_rows(OPEN_ARRAY)),
+                    }
+                }
                 if bytes.last().is_some_and(|&byte| byte != b'\n') {
                     self.check_last_row(&bytes)?;
                     bytes.push(b'\n');
@@ -294,13 +351,28 @@ impl OpenFile {
         let first_line = self.line;
         let lines = newlines(&bytes);
         self.line += lines;
+        // Rows are numbered by their lines, where each has one.
+        let lines = if self.layout() == Layout::Lines { lines } else { u64::MAX };
         Ok(Next::There(TextChunk { bytes, first_line, lines }))
     }
 
     fn last_row_end(&self, bytes: &[u8]) -> Option<usize> {
         match &self.decoder.splitter {
             Splitter::Csv(csv) => csv.last_row_end(bytes),
-            Splitter::Json(_) => memchr::memrchr(b'\n', bytes).map(|at| at + 1),
+            Splitter::Json(json) => json.last_row_end(bytes),
+        }
+    }
+
+    /// Notes that there is nothing to read behind `bytes`, and tells whether the array that the file consists of is not closed there.
+    fn ends_within_array(&mut self, bytes: &[u8]) -> bool {
+        let is_found_now = !std::mem::replace(&mut self.at_end, true);
+        is_found_now && self.layout() == Layout::Array && !bytes.trim_ascii_end().ends_with(b"]")
+    }
+
+    fn layout(&self) -> Layout {
+        match &self.decoder.splitter {
+            Splitter::Csv(_) => Layout::Lines,
+            Splitter::Json(json) => json.layout(),
         }
     }
 

@@ -1,17 +1,40 @@
-//! Compressed files, told by their extension.
+//! Compressed files, told by their extension or their first bytes.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Opens a file for reading; `.gz` and `.zst` are decompressed.
+/// Opens a file of text for reading; what is compressed by gzip or zstd is decompressed.
+///
+/// # Errors
+/// Where its first bytes are those of something else than text.
 pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
-    reader(path, File::open(path)?)
+    let file = File::open(path)?;
+    // The bytes of a pipe are there once, and may be few for long.
+    match file.metadata()?.is_file() {
+        true => reader(path, file),
+        false => decompressed(Compression::of(path), file),
+    }
 }
 
-/// What `file` has, decompressed as the name of its path says.
-pub(crate) fn reader(path: &Path, file: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    Ok(match Compression::of(path) {
+/// What an ordinary `file` has, decompressed as the name of its path or its first bytes say.
+///
+/// # Errors
+/// Where its first bytes are those of something else than text.
+pub(crate) fn reader(path: &Path, mut file: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    match Compression::of(path) {
+        Compression::None => {
+            let mut first = Vec::new();
+            Read::by_ref(&mut file).take(MAGIC_BYTES).read_to_end(&mut first)?;
+            let compression = Compression::of_content(&first)?;
+            decompressed(compression, io::Cursor::new(first).chain(file))
+        }
+        compression => decompressed(compression, file),
+    }
+}
+
+fn decompressed(compression: Compression, file: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    Ok(match compression {
         Compression::None => Box::new(file),
         Compression::Gzip => {
             let file = io::BufReader::with_capacity(1 << 16, file);
@@ -20,6 +43,23 @@ pub(crate) fn reader(path: &Path, file: impl Read + Send + 'static) -> io::Resul
         Compression::Zstd => Box::new(Decompressed(zstd::stream::read::Decoder::new(file)?)),
     })
 }
+
+/// Bytes that tell what a file is.
+const MAGIC_BYTES: u64 = 6;
+
+/// What files that are no text begin with, and what is said of them.
+const OTHERS: [(&[u8], &str); 7] = [
+    (b"PK\x03\x04", "is a ZIP archive, which is not read; unpack it, or compress the file in it with gzip or zstd"),
+    (b"PAR1", "is a Parquet file: read it with 'format' = 'parquet', or read_parquet"),
+    (b"BZh", "is compressed by bzip2, which is not read; decompress it, or compress it with gzip or zstd"),
+    (b"\xfd7zXZ\0", "is compressed by xz, which is not read; decompress it, or compress it with gzip or zstd"),
+    (
+        b"7z\xbc\xaf\x27\x1c",
+        "is a 7-Zip archive, which is not read; unpack it, or compress the file in it with gzip or zstd",
+    ),
+    (b"\xff\xfe", "is UTF-16, and text must be UTF-8; convert it, as with iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "is UTF-16, and text must be UTF-8; convert it, as with iconv -f UTF-16 -t UTF-8"),
+];
 
 /// What was compressed. Errors that are not the system's say that it cannot be decompressed.
 struct Decompressed<R>(R);
@@ -45,6 +85,18 @@ pub(crate) enum Compression {
 }
 
 impl Compression {
+    /// What the first bytes of a file tell.
+    fn of_content(first: &[u8]) -> io::Result<Compression> {
+        if let Some((_, problem)) = OTHERS.iter().find(|(magic, _)| first.starts_with(magic)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, *problem));
+        }
+        Ok(match first {
+            [0x1f, 0x8b, ..] => Compression::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Compression::Zstd,
+            _ => Compression::None,
+        })
+    }
+
     /// What a file's extension tells.
     pub(crate) fn of(path: &Path) -> Compression {
         match path.extension().and_then(|extension| extension.to_str()) {

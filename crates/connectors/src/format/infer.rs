@@ -5,12 +5,19 @@ use std::cell::RefCell;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
 use super::column::FieldRules;
+use super::csv::sniff::{self, Sniffed};
 use super::csv::split::CsvSplitter;
+use super::csv::{Dialect, IGNORE_FIRST_LINE};
+use super::json::layout::Layout;
+use super::json::split::JsonSplitter;
 use super::rows::{Span, Split, Splitter};
 use super::{TextFormat, TextKind, json, time, value};
 
 /// Rows that types are inferred from.
-pub(crate) const INFER_ROWS: usize = 1_000;
+pub(crate) const INFER_ROWS: usize = 20_480;
+
+/// The option that says how JSON has timestamps.
+const TIMESTAMP_FORMAT: &str = "json.timestamp-format.standard";
 
 /// What all values of a column seen so far could be.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +33,8 @@ struct Candidates {
     timestamp: bool,
     zoned: bool,
     micros: bool,
+    /// A timestamp was written with a `T`.
+    iso: bool,
 }
 
 impl Candidates {
@@ -40,6 +49,7 @@ impl Candidates {
         timestamp: true,
         zoned: true,
         micros: false,
+        iso: false,
     };
 
     /// Takes another value into account. Strings of JSON are no numbers, whatever they look like.
@@ -57,6 +67,7 @@ impl Candidates {
         let zoned = time::timestamp(text, rules.timestamps, MICROS_PER_SECOND, true);
         self.timestamp &= plain.is_ok();
         self.zoned &= zoned.is_ok();
+        self.iso |= zoned.is_ok() && text.get(10).is_some_and(|byte| byte.eq_ignore_ascii_case(&b'T'));
         self.micros |= zoned.is_ok_and(|micros| micros % 1_000 != 0);
     }
 
@@ -86,38 +97,104 @@ fn integer_digits(text: &[u8]) -> Option<usize> {
     is_integer.then(|| digits.iter().skip_while(|&&digit| digit == b'0').count())
 }
 
-/// The columns of a file that begins with `bytes`, whole rows, from the first [`INFER_ROWS`] of them. `None` where the
-/// format does not name its columns.
-pub(crate) fn infer(format: &TextFormat, bytes: &[u8]) -> Option<Schema> {
-    let (names, start, splitter) = match &format.kind {
-        TextKind::Csv(dialect) => {
-            if !dialect.header {
-                return None;
-            }
-            let (names, start) = CsvSplitter::first_row(dialect, bytes)?;
-            let all: Vec<usize> = (0..names.len()).collect();
-            let splitter = CsvSplitter::new(dialect.clone(), names.clone(), &all);
-            (names, start, Splitter::Csv(splitter))
+/// What is inferred from the first rows of a file.
+pub(crate) struct Inferred {
+    /// Its columns.
+    pub(crate) schema: Schema,
+    /// Options of the table that tell what its own do not.
+    pub(crate) options: Vec<(&'static str, String)>,
+    /// What the first row of the file says, where it is one of names.
+    pub(crate) header: Option<Vec<String>>,
+}
+
+/// The columns of a file that begins with `bytes`, whole rows, from the first [`INFER_ROWS`] of them. `None` where there
+/// are no rows. `is_told` says which options the table has.
+pub(crate) fn infer(format: &TextFormat, is_told: &dyn Fn(&str) -> bool, bytes: &[u8]) -> Option<Inferred> {
+    match &format.kind {
+        TextKind::Csv(dialect) => infer_csv(format, dialect, is_told, bytes),
+        TextKind::Raw(_) => {
+            let line = Field::new("line", DataType::Utf8View, true);
+            Some(Inferred { schema: Schema::new(vec![line]), options: Vec::new(), header: None })
         }
-        TextKind::Json { .. } => {
-            let names = json_names(bytes);
-            let splitter = json::split::JsonSplitter::new(names.clone(), String::new(), false);
-            (names, 0, Splitter::Json(splitter))
-        }
+        TextKind::Json { .. } => infer_json(format, is_told, bytes),
+    }
+}
+
+fn infer_csv(format: &TextFormat, told: &Dialect, is_told: &dyn Fn(&str) -> bool, bytes: &[u8]) -> Option<Inferred> {
+    let Sniffed { mut dialect, first, second_row } = sniff::dialect(told, is_told, bytes)?;
+    let all: Vec<usize> = (0..first.len()).collect();
+    let splitter = Splitter::Csv(CsvSplitter::new(dialect.clone(), first.clone(), &all));
+    let candidates = |start| candidates(&splitter, format, first.len(), bytes, start);
+    let below = candidates(second_row);
+    if !is_told("csv.header") && !is_told(IGNORE_FIRST_LINE) {
+        dialect.ignores_first = is_header(&first, &below, &format.rules);
+    }
+    let (names, candidates) = match (dialect.header, dialect.ignores_first) {
+        // Columns are found by these names: they stay as they are.
+        (true, _) => (first.clone(), below),
+        (false, true) => (sniff::column_names(&first), below),
+        (false, false) => ((0..first.len()).map(|index| format!("column{index}")).collect(), candidates(0)),
     };
+    let schema = schema(&names, &candidates);
+    let header = dialect.has_first_row().then_some(first);
+    Some(Inferred { schema, options: sniff::options(told, &dialect), header })
+}
+
+/// Whether a first row names the columns rather than being one of the rows `below`: a value that does not fit its column, or nothing but texts.
+fn is_header(first: &[String], below: &[Candidates], rules: &FieldRules) -> bool {
+    let of_text = |text: &String| {
+        let mut candidates = Candidates::ALL;
+        candidates.narrow(text.as_bytes(), false, rules);
+        candidates.data_type()
+    };
+    let types: Vec<DataType> = below.iter().map(|candidates| candidates.data_type()).collect();
+    let misfits = first.iter().zip(below).zip(&types).any(|((text, below), data_type)| {
+        let mut with_first = *below;
+        with_first.narrow(text.as_bytes(), false, rules);
+        below.seen
+            && !text.is_empty()
+            && with_first.data_type() == DataType::Utf8View
+            && *data_type != DataType::Utf8View
+    });
+    let is_all_text = types.iter().all(|data_type| *data_type == DataType::Utf8View);
+    let is_named = first.iter().all(|text| !text.is_empty() && of_text(text) == DataType::Utf8View);
+    let are_different = sniff::column_names(first) == first;
+    misfits || is_all_text && is_named && are_different
+}
+
+fn infer_json(format: &TextFormat, is_told: &dyn Fn(&str) -> bool, bytes: &[u8]) -> Option<Inferred> {
+    let (layout, start) = Layout::of(bytes);
+    let bytes = &bytes[start..];
+    let names = json_names(bytes, layout);
+    let splitter = Splitter::Json(JsonSplitter::new(names.clone(), String::new(), false, layout));
+    let candidates = candidates(&splitter, format, names.len(), bytes, 0);
+    let schema = schema(&names, &candidates);
+    let mut options = Vec::new();
+    if candidates.iter().any(|candidates| candidates.iso) && !is_told(TIMESTAMP_FORMAT) {
+        options.push((TIMESTAMP_FORMAT, "ISO-8601".to_string()));
+    }
+    Some(Inferred { schema, options, header: None })
+}
+
+/// What the values of each column could be, of the rows from `start` on.
+fn candidates(splitter: &Splitter, format: &TextFormat, width: usize, bytes: &[u8], start: usize) -> Vec<Candidates> {
     let (spans, rows, failures) = (Vec::new(), Vec::new(), Vec::new());
-    let mut split = Split { width: names.len(), spans, rows, failures, has_controls: false };
+    let mut split = Split { width, spans, rows, failures, has_controls: false };
     splitter.split(bytes, start, INFER_ROWS, &mut split);
-    let mut candidates = vec![Candidates::ALL; names.len()];
+    let mut candidates = vec![Candidates::ALL; width];
     let is_json = matches!(format.kind, TextKind::Json { .. });
-    for row in split.spans.chunks_exact(names.len().max(1)) {
+    for row in split.spans.chunks_exact(width.max(1)) {
         for (span, candidates) in row.iter().zip(&mut candidates) {
             let Some(text) = text(bytes, *span, &format.rules) else { continue };
             candidates.narrow(text, is_json && span.is_quoted(), &format.rules);
         }
     }
-    let field = |(name, candidates): (&String, Candidates)| Field::new(name, candidates.data_type(), true);
-    Some(Schema::new(names.iter().zip(candidates).map(field).collect::<Vec<_>>()))
+    candidates
+}
+
+fn schema(names: &[String], candidates: &[Candidates]) -> Schema {
+    let field = |(name, candidates): (&String, &Candidates)| Field::new(name, candidates.data_type(), true);
+    Schema::new(names.iter().zip(candidates).map(field).collect::<Vec<_>>())
 }
 
 fn text<'a>(bytes: &'a [u8], span: Span, rules: &FieldRules) -> Option<&'a [u8]> {
@@ -130,15 +207,13 @@ fn text<'a>(bytes: &'a [u8], span: Span, rules: &FieldRules) -> Option<&'a [u8]>
 }
 
 /// The names of all members in the first rows, in the order in which they first occur.
-fn json_names(bytes: &[u8]) -> Vec<String> {
+fn json_names(bytes: &[u8], layout: Layout) -> Vec<String> {
     let names = RefCell::new(Vec::<String>::new());
-    for line in bytes.split(|&byte| byte == b'\n').take(INFER_ROWS) {
-        json::split::for_each_name(line, |name| {
-            let mut names = names.borrow_mut();
-            if !names.iter().any(|known| known.as_bytes() == name) {
-                names.push(String::from_utf8_lossy(name).into_owned());
-            }
-        });
-    }
+    json::split::for_each_name(bytes, layout, INFER_ROWS, |name| {
+        let mut names = names.borrow_mut();
+        if !names.iter().any(|known| known.as_bytes() == name) {
+            names.push(String::from_utf8_lossy(name).into_owned());
+        }
+    });
     names.into_inner()
 }

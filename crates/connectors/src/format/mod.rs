@@ -36,8 +36,9 @@ pub(crate) mod infer;
 
 use column::{Escapes, FieldRules};
 use csv::Dialect;
+use json::layout::Layout;
 use rows::{OnError, OutputColumn, RowDecoder, Splitter};
-use time::TIMESTAMP_FORMATS;
+use time::{TIMESTAMP_FORMATS, TimestampFormat};
 
 const FAIL_ON_MISSING_FIELD: &str = "json.fail-on-missing-field";
 
@@ -60,10 +61,12 @@ pub(crate) struct TextFormat {
     pub(crate) on_error: OnError,
 }
 
-/// The formats of lines.
+/// The formats of text.
 #[derive(Debug, Clone)]
 pub(crate) enum TextKind {
     Csv(Dialect),
+    /// One column, which is the line.
+    Raw(Dialect),
     Json {
         /// Whether a line without one of the wanted columns is an error; else it is NULL.
         fail_on_missing_field: bool,
@@ -76,9 +79,16 @@ pub(crate) enum TextKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FormatName {
     Csv,
+    /// CSV with tabs.
+    Tsv,
     Json,
     Parquet,
+    Raw,
 }
+
+/// The formats by their names in options.
+const NAMES: [(&str, FormatName); 4] =
+    [("csv", FormatName::Csv), ("json", FormatName::Json), ("parquet", FormatName::Parquet), ("raw", FormatName::Raw)];
 
 impl FormatName {
     /// The format that a file's name tells by its extension, before that of its compression.
@@ -87,6 +97,7 @@ impl FormatName {
         let name = lower.strip_suffix(".gz").or(lower.strip_suffix(".zst")).unwrap_or(&lower);
         match name.rsplit_once('.')?.1 {
             "csv" => Some(FormatName::Csv),
+            "tsv" => Some(FormatName::Tsv),
             "json" | "jsonl" | "ndjson" => Some(FormatName::Json),
             "parquet" => Some(FormatName::Parquet),
             _ => None,
@@ -96,25 +107,41 @@ impl FormatName {
     /// The format's own option to have NULL for values that cannot be decoded.
     pub(crate) fn ignore_option(self) -> Option<&'static str> {
         match self {
-            FormatName::Csv => Some("csv.ignore-parse-errors"),
+            FormatName::Csv | FormatName::Tsv => Some("csv.ignore-parse-errors"),
             FormatName::Json => Some("json.ignore-parse-errors"),
-            FormatName::Parquet => None,
+            FormatName::Parquet | FormatName::Raw => None,
         }
+    }
+
+    /// Its name in options.
+    pub(crate) fn in_options(self) -> &'static str {
+        match self {
+            FormatName::Csv | FormatName::Tsv => "csv",
+            FormatName::Json => "json",
+            FormatName::Parquet => "parquet",
+            FormatName::Raw => "raw",
+        }
+    }
+
+    /// The format that the options name.
+    pub(crate) fn told(options: &Options) -> Result<Option<FormatName>, ConnectorError> {
+        options.choice("format", &NAMES)
     }
 }
 
 impl Format {
     /// The format that a table's options describe; `inferred` stands in for the option `format`.
     pub(crate) fn new(options: &Options, inferred: Option<FormatName>) -> Result<Format, ConnectorError> {
-        let names = [("csv", FormatName::Csv), ("json", FormatName::Json), ("parquet", FormatName::Parquet)];
-        let Some(name) = options.choice("format", &names)?.or(inferred) else {
-            let problem = "is missing, and no file name tells it: add 'format' = 'csv', 'json' or 'parquet'";
+        let told = FormatName::told(options)?;
+        let is_tabs = inferred == Some(FormatName::Tsv);
+        let Some(name) = told.or(inferred) else {
+            let problem = "is missing, and no file name tells it: add 'format' = 'csv', 'json', 'parquet' or 'raw'";
             return Err(ConnectorError::option("format", problem));
         };
         let on_error = OnError::new(options, name.ignore_option())?;
         Ok(match name {
-            FormatName::Csv => {
-                let dialect = Dialect::new(options)?;
+            FormatName::Csv | FormatName::Tsv => {
+                let dialect = Dialect::new(options, if is_tabs { '\t' } else { ',' })?;
                 let rules = FieldRules {
                     null_literal: options.text("csv.null-literal").map(|text| text.as_bytes().to_vec()),
                     empty_is_null: true,
@@ -133,16 +160,27 @@ impl Format {
                     escapes: Escapes::Json,
                     is_strict: false,
                 };
-                let fail_on_missing_field = options.boolean(FAIL_ON_MISSING_FIELD, false)?;
+                let fail_on_missing_field = options.boolean(FAIL_ON_MISSING_FIELD)?;
                 if fail_on_missing_field && on_error == OnError::Null {
                     let problem = "cannot be 'true' together with 'json.ignore-parse-errors' = 'true'";
                     return Err(ConnectorError::option(FAIL_ON_MISSING_FIELD, problem));
                 }
                 let kind = TextKind::Json {
                     fail_on_missing_field,
-                    ignore_null_fields: options.boolean("json.encode.ignore-null-fields", false)?,
+                    ignore_null_fields: options.boolean("json.encode.ignore-null-fields")?,
                 };
                 Format::Text(TextFormat { kind, rules: Arc::new(rules), on_error })
+            }
+            FormatName::Raw => {
+                let dialect = Dialect::of_lines();
+                let rules = FieldRules {
+                    null_literal: None,
+                    empty_is_null: false,
+                    timestamps: TimestampFormat::default(),
+                    escapes: Escapes::Csv { quote: None, escape: None },
+                    is_strict: false,
+                };
+                Format::Text(TextFormat { kind: TextKind::Raw(dialect), rules: Arc::new(rules), on_error })
             }
             FormatName::Parquet => Format::Parquet {
                 on_error,
@@ -187,13 +225,14 @@ pub(crate) enum Origin {
 }
 
 impl TextFormat {
-    /// A decoder for the rows of the file `place`. `header` has the names of a CSV file's fields, and `constants` the
-    /// values of the columns that are not in the data, in order.
+    /// A decoder for the rows of the file `place`. `header` has the names of a CSV file's fields, `layout` is that of a JSON file's objects, and
+    /// `constants` are the values of the columns that are not in the data, in order.
     pub(crate) fn decoder(
         &self,
         shape: &RowShape,
         place: String,
         header: Option<Vec<String>>,
+        layout: Layout,
         constants: Vec<ArrayRef>,
     ) -> Result<RowDecoder, ConnectorError> {
         let names = header.unwrap_or_else(|| shape.data_names.clone());
@@ -212,7 +251,7 @@ impl TextFormat {
         let wanted_names = || wanted.iter().map(|&index| shape.data_names[index].clone()).collect::<Vec<_>>();
         let width = wanted.len();
         let splitter = match &self.kind {
-            TextKind::Csv(dialect) => {
+            TextKind::Csv(dialect) | TextKind::Raw(dialect) => {
                 let found = field_indices(&shape.data_names, &names, &place)?;
                 let wanted: Vec<usize> = wanted.iter().map(|&index| found[index]).collect();
                 let splitter = csv::split::CsvSplitter::new(dialect.clone(), names, &wanted);
@@ -220,7 +259,7 @@ impl TextFormat {
             }
             TextKind::Json { fail_on_missing_field, .. } => {
                 let first = shape.data_names.first().cloned().unwrap_or_default();
-                Splitter::Json(json::split::JsonSplitter::new(wanted_names(), first, *fail_on_missing_field))
+                Splitter::Json(json::split::JsonSplitter::new(wanted_names(), first, *fail_on_missing_field, layout))
             }
         };
         Ok(RowDecoder {

@@ -157,7 +157,7 @@ impl OnError {
         let asked = options.choice("on-error", &choices)?;
         let on_error = asked.unwrap_or(OnError::Fail);
         let Some(ignore) = ignore.filter(|ignore| options.text(ignore).is_some()) else { return Ok(on_error) };
-        match (options.boolean(ignore, false)?, asked) {
+        match (options.boolean(ignore)?, asked) {
             (true, Some(OnError::Fail)) => {
                 Err(ConnectorError::option(ignore, "cannot be 'true' together with 'on-error' = 'fail'"))
             }
@@ -168,7 +168,7 @@ impl OnError {
 
     /// What the options of a table say that has been opened with them, so that they are those of its format.
     pub(crate) fn of_table(options: &Options) -> Result<OnError, ConnectorError> {
-        let formats = [FormatName::Csv, FormatName::Json, FormatName::Parquet].into_iter();
+        let formats = [FormatName::Csv, FormatName::Json].into_iter();
         let mut ignores = formats.filter_map(FormatName::ignore_option);
         OnError::new(options, ignores.find(|ignore| options.text(ignore).is_some()))
     }

@@ -142,7 +142,7 @@ impl TextWriter {
     /// A writer for columns of these names, whose rows may follow others.
     pub(crate) fn new(format: &TextFormat, names: Vec<String>, follows_rows: bool) -> TextWriter {
         let kind = match &format.kind {
-            TextKind::Csv(dialect) => {
+            TextKind::Csv(dialect) | TextKind::Raw(dialect) => {
                 KindWriter::Csv { dialect: dialect.clone(), names, header_written: follows_rows || !dialect.header }
             }
             TextKind::Json { ignore_null_fields, .. } => KindWriter::Json {

@@ -4,25 +4,7 @@
 //! bidders' identities have the first person's added once; the hot bidder is the person after the hot seller; long strings are
 //! cut from a pool of 1 MiB of random characters, so that they cost next to nothing to make.
 //!
-//! | option | default | meaning |
-//! |---|---|---|
-//! | `table` | `bid` | `person`, `auction`, `bid`, or `events`: all three with prefixed columns, NULL where an event is of another kind |
-//! | `rows` | – | ends after so many rows of the table; without it and `number-of-events` the table does not end |
-//! | `number-of-events` | – | ends after so many events of all three kinds |
-//! | `rows-per-second` | 10000 | events of all three kinds a second of event time |
-//! | `pace` | `flat-out`; with `rows-per-second`, `real-time` | `real-time`: rows come when their event time has come, counted from the start; `flat-out`: as fast as they are read |
-//! | `on-overload` | `wait` | `drop`: in real time, rows that are not read in time are left out and counted |
-//! | `on-overload.delay` | 100 ms | how long after it was due a row may be read, where others are dropped |
-//! | `seed` | the session's | what all values depend on |
-//! | `base-time` | 2015-07-15 00:00:00 | event time of the first event, in UTC; or `now` |
-//! | `disorder` | 1 | events are shuffled within groups of so many: a watermark `(disorder - 1) / rows-per-second` behind, rounded up to milliseconds, is safe |
-//! | `person.proportion`, `auction.proportion`, `bid.proportion` | 1, 3, 46 | events of each kind in an epoch |
-//! | `bid.hot-ratio.auctions` | 2 | one bid in so many does not go to the hot auction |
-//! | `bid.hot-ratio.bidders` | 4 | one bid in so many does not come from the hot bidder |
-//! | `auction.hot-ratio.sellers` | 4 | one auction in so many is not opened by the hot seller |
-//! | `active-people` | 1000 | people who may bid or sell: the newest |
-//! | `in-flight-auctions` | 100 | auctions that may be bid for: the newest |
-//! | `person.avg-size`, `auction.avg-size`, `bid.avg-size` | 200, 500, 100 | bytes of a record, which `extra` pads it to |
+//! [`crate::options::table`] lists the options.
 
 mod timeline;
 
@@ -45,7 +27,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use pelton_runtime::source::Source;
 
-use crate::generated::{GeneratedSource, Generator, Pace, batch_schema, match_columns, positive};
+use crate::generated::{GeneratedSource, Generator, Pace, batch_schema, match_columns, positive_or_default};
 use crate::options::Options;
 use crate::random::Draw;
 use crate::{ConnectorError, TableRequest};
@@ -80,19 +62,19 @@ struct Ratios {
 
 impl Ratios {
     fn of(options: &Options) -> Result<Ratios, ConnectorError> {
-        let number = |name, default: u32, max: u64| match positive(options, name)? {
-            Some(number) if number > max => Err(ConnectorError::option(name, format!("must be at most {max}"))),
-            number => Ok(number.map_or(default, |number| number as u32)),
+        let number = |name, max: u64| match positive_or_default(options, name)? {
+            number if number > max => Err(ConnectorError::option(name, format!("must be at most {max}"))),
+            number => Ok(number as u32),
         };
         Ok(Ratios {
-            hot_auctions: number("bid.hot-ratio.auctions", 2, 1 << 16)?,
-            hot_bidders: number("bid.hot-ratio.bidders", 4, 1 << 16)?,
-            hot_sellers: number("auction.hot-ratio.sellers", 4, 1 << 16)?,
-            active_people: number("active-people", 1_000, 1 << 24)?,
-            in_flight_auctions: number("in-flight-auctions", 100, 1 << 24)?,
-            person_bytes: number("person.avg-size", 200, RECORD_BYTES_MAX)?,
-            auction_bytes: number("auction.avg-size", 500, RECORD_BYTES_MAX)?,
-            bid_bytes: number("bid.avg-size", 100, RECORD_BYTES_MAX)?,
+            hot_auctions: number("bid.hot-ratio.auctions", 1 << 16)?,
+            hot_bidders: number("bid.hot-ratio.bidders", 1 << 16)?,
+            hot_sellers: number("auction.hot-ratio.sellers", 1 << 16)?,
+            active_people: number("active-people", 1 << 24)?,
+            in_flight_auctions: number("in-flight-auctions", 1 << 24)?,
+            person_bytes: number("person.avg-size", RECORD_BYTES_MAX)?,
+            auction_bytes: number("auction.avg-size", RECORD_BYTES_MAX)?,
+            bid_bytes: number("bid.avg-size", RECORD_BYTES_MAX)?,
         })
     }
 

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::ConnectorError;
-use crate::generated::{BASE_TIME_DEFAULT_MS, EventTimes, positive};
+use crate::generated::{BASE_TIME_DEFAULT_MS, EventTimes, positive_or_default};
 use crate::options::Options;
 use crate::random::Divisor;
 
@@ -42,14 +42,14 @@ pub(super) struct Timeline {
 impl Timeline {
     pub(super) fn of(options: &Options) -> Result<Timeline, ConnectorError> {
         let shares = [
-            positive(options, "person.proportion")?.unwrap_or(1),
-            positive(options, "auction.proportion")?.unwrap_or(3),
-            positive(options, "bid.proportion")?.unwrap_or(46),
+            positive_or_default(options, "person.proportion")?,
+            positive_or_default(options, "auction.proportion")?,
+            positive_or_default(options, "bid.proportion")?,
         ];
         if shares.iter().any(|&share| share > 1 << 20) {
             return Err(ConnectorError::option("bid.proportion", "and the other proportions must be at most 1048576"));
         }
-        let disorder = positive(options, "disorder")?.unwrap_or(1);
+        let disorder = positive_or_default(options, "disorder")?;
         if disorder > DISORDER_MAX || disorder.is_multiple_of(DISORDER_STEP) {
             let problem = format!("must be at most {DISORDER_MAX} and no multiple of {DISORDER_STEP}");
             return Err(ConnectorError::option("disorder", problem));

@@ -15,20 +15,7 @@
 //! bytes and types of one keep every query's meaning; columns need no padding. Grizzly sums without saying what: `value`.
 //! Strings are delivered as dictionary codes of one byte.
 //!
-//! | option | default | meaning |
-//! |---|---|---|
-//! | `variant` | `grizzly` | whose |
-//! | `table` | `events` | or `ads`: the advertisements and their campaigns (`ad_id`, `campaign_id`), to join `lightsaber` and `enjima` with |
-//! | `campaigns` | 10000, 100, 100 | how many |
-//! | `ads` | 10 a campaign | how many |
-//! | `event-types` | `sequential` | types and `ad_id` cycle with the event's number, as in the papers; `shuffled`: they are drawn at random |
-//! | `rows` | – | ends after so many; without it the table does not end |
-//! | `rows-per-second` | 10000 | events a second of event time |
-//! | `pace` | `flat-out`; with `rows-per-second`, `real-time` | `real-time`: rows come when their event time has come, counted from the start; `flat-out`: as fast as they are read |
-//! | `on-overload` | `wait` | `drop`: in real time, rows that are not read in time are left out and counted |
-//! | `on-overload.delay` | 100 ms | how long after it was due a row may be read, where others are dropped |
-//! | `seed` | the session's | what all values depend on |
-//! | `base-time` | 2015-07-15 00:00:00 | event time of the first event, in UTC; or `now` |
+//! [`crate::options::table`] lists the options.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -165,6 +165,11 @@ pub(crate) fn option_notes(table: &TableDefinition, notes: &mut Notes) {
         notes.add(watermark.and_then(|watermark| watermark.place), of_table(note));
     }
     let Some(connector) = table.options.get("connector") else { return };
+    if table.name.contains('\'') {
+        let create = "CREATE TABLE t FROM that file, and SHOW CREATE TABLE t prints the definition for Flink";
+        notes.add(table.place, format!("Flink reads no files in the place of tables, as {} is: {create}", table.name));
+        return;
+    }
     let lists: &[&str] = match connector.as_str() {
         "filesystem" => &[FILESYSTEM_OPTIONS, CSV_OPTIONS, JSON_OPTIONS],
         "datagen" => &["rows-per-second number-of-rows"],

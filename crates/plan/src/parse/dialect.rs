@@ -9,6 +9,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
+use super::files::reader_function;
 use super::interval;
 use super::json;
 use super::patterns::{like_pattern, similar_to};
@@ -129,7 +130,16 @@ impl FlinkDialect {
                 self.fail(error.with_hint("leave TABLE out: TUMBLE((SELECT …), DESCRIPTOR(time_column), size)"))
             );
         }
-        let mut name = vec![parser.parse_identifier()?];
+        let first = parser.parse_identifier()?;
+        if reader_function(&first.value).is_some() && parser.peek_token_ref().token == Token::LParen {
+            let mut call = parser.parse_function(first.into())?;
+            if parser.parse_keywords(&[Keyword::PARTITION, Keyword::BY]) {
+                call = self.partitioned(parser, call)?;
+            }
+            let prefix = Ident::with_span(table.span, TABLE_ARGUMENT_PREFIX);
+            return Ok(Expr::Prefixed { prefix, value: Box::new(call) });
+        }
+        let mut name = vec![first];
         while parser.consume_token(&Token::Period) {
             name.push(parser.parse_identifier()?);
         }

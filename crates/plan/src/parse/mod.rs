@@ -2,7 +2,7 @@
 //!
 //! A script is cut into tokens once, so that every token, and with it every node of a syntax tree, knows its place in the
 //! whole script. The tokens are divided at semicolons (`script`), brought into one form where they are strings (`unicode`), looked over for what cannot be parsed or planned
-//! (`refuse`, `syntax`, `substitutes`), their long chains of operators are balanced (`chains`), and they are read statement by statement (`reader`, `session`, `table`, `column_type`) with sqlparser's own parser as a base.
+//! (`refuse`, `syntax`, `substitutes`), their long chains of operators are balanced (`chains`), and they are read statement by statement (`reader`, `session`, `statement_set`, `table`, `files`, `column_type`) with sqlparser's own parser as a base.
 
 mod statement;
 
@@ -32,7 +32,11 @@ mod session;
 
 mod reader;
 
+mod statement_set;
+
 mod table;
+
+mod files;
 
 mod unicode;
 
@@ -49,10 +53,11 @@ pub use interval::interval_micros;
 pub(crate) use over_calls::shown_name;
 pub(crate) use respell::{BASE64_PADDED, is_written, respelt_names, written_name};
 pub use statement::{
-    ColumnDefinition, ColumnKind, Dropped, Insert, NameFilter, Named, OptionPlace, Parsed, Statement, TableDefinition,
-    ViewDefinition, WatermarkDefinition,
+    ColumnDefinition, ColumnKind, Dropped, FileArgument, FileTable, Insert, NameFilter, Named, OptionPlace, Parsed,
+    Statement, TableDefinition, ViewDefinition, WatermarkDefinition,
 };
 pub(crate) use substitutes::instead_of;
+pub(crate) use table::check_columns;
 
 #[cfg(test)]
 mod tests;

@@ -7,17 +7,19 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::dialect::FlinkDialect;
 use super::script::{Piece, Script, from_parser, is_blank};
-use super::statement::{Dropped, Insert, Named, OptionPlace, Parsed, Statement, ViewDefinition};
-use super::{chains, group_window, refuse, session, table, unicode};
+use super::statement::{Dropped, FileTable, Insert, Named, OptionPlace, Parsed, Statement, ViewDefinition};
+use super::statement_set::{Prefix, read_statement_set, statement_set_start};
+use super::{chains, files, group_window, refuse, session, table, unicode};
 use crate::error::{Place, PlanError, closest};
 
 /// Reads the next statement of a script.
 pub(super) fn read(script: &mut Script) -> Result<Option<Parsed>, PlanError> {
     let Some(piece) = script.next_piece() else { return Ok(None) };
     let (start, mut end) = (piece.start(), piece.end());
+    let mut files = Vec::new();
     let statement = match statement_set_start(&piece) {
         Some(set) => {
-            let (inserts, set_end) = read_statement_set(script, &piece, set.tokens)?;
+            let (inserts, set_end) = read_statement_set(script, &piece, set.tokens, &mut files)?;
             end = set_end;
             let inserts = Statement::StatementSet(inserts);
             match set.prefix {
@@ -26,89 +28,10 @@ pub(super) fn read(script: &mut Script) -> Result<Option<Parsed>, PlanError> {
                 Prefix::Analyze { is_verbose } => Statement::Analyze { statement: Box::new(inserts), is_verbose },
             }
         }
-        None => Reader::new(script, piece, &FlinkDialect::default())?.statement()?,
+        None => Reader::new(script, piece, &FlinkDialect::default())?.statement(&mut files)?,
     };
     let text = script.text(start, end).to_string();
-    Ok(Some(Parsed { statement, text, line: start.line, column: start.column }))
-}
-
-/// The opening words of a statement set.
-struct StatementSetStart {
-    /// How many words it takes.
-    tokens: usize,
-    prefix: Prefix,
-}
-
-/// What stands before a statement set.
-enum Prefix {
-    None,
-    Explain,
-    Analyze { is_verbose: bool },
-}
-
-/// `EXECUTE STATEMENT SET BEGIN`, `BEGIN STATEMENT SET`, `EXPLAIN [ANALYZE [VERBOSE]] STATEMENT SET BEGIN`: semicolons inside separate inserts.
-fn statement_set_start(piece: &Piece) -> Option<StatementSetStart> {
-    let openings: [(&[&str], Prefix); 7] = [
-        (&["EXECUTE", "STATEMENT", "SET", "BEGIN"], Prefix::None),
-        (&["BEGIN", "STATEMENT", "SET"], Prefix::None),
-        (&["STATEMENT", "SET", "BEGIN"], Prefix::None),
-        (&["EXPLAIN", "PLAN", "FOR", "STATEMENT", "SET", "BEGIN"], Prefix::Explain),
-        (&["EXPLAIN", "STATEMENT", "SET", "BEGIN"], Prefix::Explain),
-        (&["EXPLAIN", "ANALYZE", "STATEMENT", "SET", "BEGIN"], Prefix::Analyze { is_verbose: false }),
-        (&["EXPLAIN", "ANALYZE", "VERBOSE", "STATEMENT", "SET", "BEGIN"], Prefix::Analyze { is_verbose: true }),
-    ];
-    openings.into_iter().find_map(|(words, prefix)| {
-        let tokens = tokens_of_words(piece, words)?;
-        Some(StatementSetStart { tokens, prefix })
-    })
-}
-
-/// How many tokens of the piece the words take, where it begins with them.
-fn tokens_of_words(piece: &Piece, words: &[&str]) -> Option<usize> {
-    let mut wanted = words.iter();
-    let mut next = wanted.next();
-    for (at, token) in piece.tokens.iter().enumerate() {
-        let Some(word) = next else { return Some(at) };
-        match &token.token {
-            Token::Whitespace(_) => {}
-            Token::Word(found) if found.value.eq_ignore_ascii_case(word) => next = wanted.next(),
-            _ => return None,
-        }
-    }
-    next.is_none().then_some(piece.tokens.len())
-}
-
-fn read_statement_set(script: &mut Script, opening: &Piece, skip: usize) -> Result<(Vec<Insert>, Location), PlanError> {
-    let opening_place = Place::at(opening.start());
-    let mut inserts = Vec::new();
-    let mut rest = Piece { tokens: opening.tokens[skip..].to_vec() };
-    // `BEGIN STATEMENT SET;` ends its opening words with a semicolon of its own.
-    let mut is_used_up = rest.tokens.iter().all(is_blank);
-    loop {
-        if is_used_up {
-            rest = script.next_piece().ok_or_else(|| {
-                PlanError::syntax(opening_place, "the statement set does not end").with_hint("close it with END;")
-            })?;
-        }
-        is_used_up = true;
-        if tokens_of_words(&rest, &["END"]).is_some_and(|end| rest.tokens[end..].iter().all(is_blank)) {
-            if inserts.is_empty() {
-                return Err(PlanError::syntax(opening_place, "the statement set is empty")
-                    .with_hint("put INSERT INTO statements between BEGIN and END"));
-            }
-            return Ok((inserts, rest.end()));
-        }
-        let first = rest.tokens[0].clone();
-        let dialect = FlinkDialect::default();
-        let reader = Reader::new(script, std::mem::replace(&mut rest, Piece { tokens: Vec::new() }), &dialect)?;
-        match reader.statement()? {
-            Statement::Insert(insert) => inserts.push(insert),
-            _ => {
-                let message = format!("expected INSERT INTO or END in the statement set, found {}", first.token);
-                return Err(PlanError::syntax(Place::at(first.span.start), message));
-            }
-        }
-    }
+    Ok(Some(Parsed { statement, text, line: start.line, column: start.column, files }))
 }
 
 /// Reads the tokens of one statement.
@@ -119,6 +42,8 @@ pub(super) struct Reader<'a> {
     end: Location,
     /// Unquoted words that sqlparser does not know, and where they stand: among them are the misspelt ones.
     unknown_words: Vec<(Location, String)>,
+    /// Files that stand in the place of tables.
+    files: Vec<FileTable>,
 }
 
 /// How deep parentheses, calls and subqueries may be nested.
@@ -216,7 +141,7 @@ const WORDS: [&str; 30] = [
 ];
 
 impl<'a> Reader<'a> {
-    fn new(script: &'a Script<'a>, piece: Piece, dialect: &'a FlinkDialect) -> Result<Reader<'a>, PlanError> {
+    pub fn new(script: &'a Script<'a>, piece: Piece, dialect: &'a FlinkDialect) -> Result<Reader<'a>, PlanError> {
         let end = piece.end();
         let tokens = unicode::decode(piece.tokens)?;
         refuse::check_tokens(&tokens)?;
@@ -228,11 +153,13 @@ impl<'a> Reader<'a> {
         });
         let unknown_words = unknown_words.collect();
         let parser = Parser::new(dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-        Ok(Reader { parser, dialect, script, end, unknown_words })
+        Ok(Reader { parser, dialect, script, end, unknown_words, files: Vec::new() })
     }
 
-    fn statement(mut self) -> Result<Statement, PlanError> {
+    /// The statement; the files in it are added to `files`.
+    pub fn statement(mut self, files: &mut Vec<FileTable>) -> Result<Statement, PlanError> {
         let statement = self.any_statement()?;
+        files.append(&mut self.files);
         match self.parser.peek_token() {
             TokenWithSpan { token: Token::EOF, .. } => Ok(statement),
             found => Err(self.expected("the end of the statement", &found)),
@@ -268,6 +195,10 @@ impl<'a> Reader<'a> {
         let mut query = self.parser.parse_query().map_err(|error| self.error(error))?;
         chains::balance(&mut query);
         session::without_catalog(&mut query);
+        let before = self.files.len();
+        files::take_from_query(&mut query, &mut self.files)?;
+        let tokens = (0..self.parser.index()).map(|at| self.parser.token_at(at));
+        files::find_places(&mut self.files[before..], tokens);
         let query = group_window::rewritten(query)?;
         match query.body.as_ref() {
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
@@ -429,6 +360,17 @@ impl<'a> Reader<'a> {
     fn describe(&mut self) -> Result<Statement, PlanError> {
         self.parser.next_token();
         let _ = self.takes("EXTENDED");
+        let place = self.place();
+        if ["SELECT", "WITH", "VALUES"].into_iter().any(|word| self.sees(word))
+            || self.parser.peek_token_ref().token == Token::LParen
+        {
+            return self.query().map(Statement::DescribeQuery);
+        }
+        if let Some(file) = files::take(self)? {
+            let named = Named { name: file.name.clone(), place };
+            self.files.push(file);
+            return Ok(Statement::Describe(named));
+        }
         self.name("the name of a table or view").map(Statement::Describe)
     }
 

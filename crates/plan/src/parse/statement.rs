@@ -21,6 +21,36 @@ pub struct Parsed {
     pub line: u64,
     /// Character of that line it begins at, from 1.
     pub column: u64,
+    /// The files that stand in it where tables do: their tables are defined before it is executed.
+    pub files: Vec<FileTable>,
+}
+
+/// A file, or several, in the place of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileTable {
+    /// The name of the table that stands for it: what is written, in one form.
+    pub name: String,
+    /// Where it is written.
+    pub place: Option<Place>,
+    /// A file, a directory, or a glob pattern.
+    pub path: String,
+    /// Where that is written.
+    pub path_place: Option<Place>,
+    /// The format that a function such as `read_csv` reads.
+    pub format: Option<&'static str>,
+    /// The function's other arguments.
+    pub arguments: Vec<FileArgument>,
+}
+
+/// `name => value`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileArgument {
+    /// As written.
+    pub name: String,
+    /// Its value as text.
+    pub value: String,
+    /// Where both stand.
+    pub places: OptionPlace,
 }
 
 /// What a statement asks for.
@@ -115,8 +145,10 @@ pub enum Statement {
     },
     /// `SHOW CREATE TABLE` or `SHOW CREATE VIEW`
     ShowCreate(Named),
-    /// `DESCRIBE` of a table or a view.
+    /// `DESCRIBE` of a table, a view or a file.
     Describe(Named),
+    /// `DESCRIBE` of a query: the columns of its result.
+    DescribeQuery(Box<Query>),
 }
 
 /// `[NOT] LIKE 'pattern'` behind SHOW.
@@ -213,14 +245,16 @@ pub struct ViewDefinition {
 }
 
 /// `CREATE TABLE`
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct TableDefinition {
     /// Its name.
     pub name: String,
     /// Where the name stands.
     pub place: Option<Place>,
-    /// In the order declared; empty where the connector supplies the columns.
+    /// In the order declared. Where none of them is stored, the connector supplies others.
     pub columns: Vec<ColumnDefinition>,
+    /// The file of `CREATE TABLE … FROM`, which the options name once it has been looked at.
+    pub file: Option<Box<FileTable>>,
     /// `WATERMARK FOR column AS …`
     pub watermark: Option<WatermarkDefinition>,
     /// `PRIMARY KEY (…) NOT ENFORCED`: kept for SHOW CREATE TABLE, used by nothing.
@@ -302,11 +336,18 @@ pub struct WatermarkDefinition {
     pub delay: Micros,
     /// What stands behind AS, as it was written.
     pub text: String,
+    /// Whether it was not declared: the column is the only time in a file. Queries that do not need it read the file as if it had none.
+    pub is_inferred: bool,
     /// Where the clause stands.
     pub place: Option<Place>,
 }
 
 impl TableDefinition {
+    /// Whether the connector or its data tell the columns that are stored: none is declared.
+    pub fn has_inferred_columns(&self) -> bool {
+        self.file.is_some() || !self.columns.iter().any(|column| column.physical_field().is_some())
+    }
+
     /// The columns that the connector delivers, physical and metadata, in the order declared, with their declared types.
     pub fn physical_schema(&self) -> SchemaRef {
         let fields = self.columns.iter().filter_map(ColumnDefinition::physical_field);

@@ -8,7 +8,9 @@ use sqlparser::tokenizer::Token;
 use super::column_type;
 use super::interval::interval_micros;
 use super::reader::Reader;
-use super::statement::{ColumnDefinition, ColumnKind, Named, OptionPlace, TableDefinition, WatermarkDefinition};
+use super::statement::{
+    ColumnDefinition, ColumnKind, FileTable, Named, OptionPlace, TableDefinition, WatermarkDefinition,
+};
 use crate::error::{Place, PlanError, closest};
 use crate::types::SqlType;
 
@@ -25,6 +27,7 @@ struct Elements {
 pub(super) fn read(reader: &mut Reader, temporary: bool) -> Result<TableDefinition, PlanError> {
     let if_not_exists = reader.if_not_exists()?;
     let Named { name, place } = reader.name("the name of the table")?;
+    let file = if reader.takes("FROM") { Some(read_file(reader)?) } else { None };
     let elements = read_elements(reader)?;
     let comment = if reader.takes("COMMENT") { Some(reader.string("the comment")?) } else { None };
     refuse_clauses(reader)?;
@@ -36,6 +39,7 @@ pub(super) fn read(reader: &mut Reader, temporary: bool) -> Result<TableDefiniti
         watermark: elements.watermark,
         primary_key: elements.primary_key.iter().map(|column| column.name.clone()).collect(),
         columns: elements.columns,
+        file,
         comment,
         options,
         option_places,
@@ -43,8 +47,46 @@ pub(super) fn read(reader: &mut Reader, temporary: bool) -> Result<TableDefiniti
         temporary,
         if_not_exists,
     };
+    if let Some(file) = &definition.file {
+        check_of_file(&definition, file)?;
+    }
     check(&definition, &elements.primary_key)?;
     Ok(definition)
+}
+
+/// The file behind `FROM`.
+fn read_file(reader: &mut Reader) -> Result<Box<FileTable>, PlanError> {
+    let found = reader.parser.peek_token();
+    match super::files::take(reader)? {
+        Some(file) => Ok(Box::new(file)),
+        None => {
+            let hint = "write CREATE TABLE t FROM 'trades.csv', or FROM read_csv('trades.csv', delim => ';')";
+            Err(reader.expected("the path of a file in single quotes after FROM", &found).with_hint(hint))
+        }
+    }
+}
+
+/// What is declared beside a file must leave columns and options to it.
+fn check_of_file(definition: &TableDefinition, file: &FileTable) -> Result<(), PlanError> {
+    let stored = definition.columns.iter().find(|column| matches!(column.kind, ColumnKind::Physical { .. }));
+    if let Some(column) = stored {
+        let message =
+            format!("the column {} is declared for a table FROM a file, which has its own columns", column.name);
+        let hint = "leave it out, or write CREATE TABLE … WITH ('connector' = 'filesystem', 'path' = '…') to declare all columns";
+        return Err(PlanError::invalid(column.place, message).with_hint(hint));
+    }
+    if let Some(places) = definition.option_places.values().next() {
+        let message = "a table FROM a file takes no WITH";
+        let hint = format!("write FROM read_csv({}, name => value)", format_args!("'{}'", file.path));
+        return Err(PlanError::invalid(places.key, message).with_hint(hint));
+    }
+    Ok(())
+}
+
+/// Checks a definition once its connector has told the columns.
+pub(crate) fn check_columns(definition: &TableDefinition) -> Result<(), PlanError> {
+    let primary_key = definition.primary_key.iter().map(|name| Named { name: name.clone(), place: definition.place });
+    check(definition, &primary_key.collect::<Vec<_>>())
 }
 
 fn refuse_clauses(reader: &Reader) -> Result<(), PlanError> {
@@ -156,7 +198,7 @@ fn read_watermark(reader: &mut Reader) -> Result<WatermarkDefinition, PlanError>
     reader.word("AS")?;
     let (expression, text) = reader.expression()?;
     let delay = watermark_delay(&expression, &column.value)?;
-    Ok(WatermarkDefinition { column: column.value, delay, text, place })
+    Ok(WatermarkDefinition { column: column.value, delay, text, is_inferred: false, place })
 }
 
 fn watermark_delay(expression: &Expr, column: &str) -> Result<i64, PlanError> {
@@ -308,16 +350,9 @@ fn check(definition: &TableDefinition, primary_key: &[Named]) -> Result<(), Plan
             return Err(PlanError::invalid(column.place, message).with_hint("rename one of them"));
         }
     }
-    let delivered = definition.columns.iter().any(|column| column.physical_field().is_some());
-    if !definition.columns.is_empty() && !delivered {
-        return Err(PlanError::invalid(
-            definition.place,
-            format!("the table {} has computed columns only", definition.name),
-        )
-        .with_hint("declare at least one column that the connector delivers"));
-    }
+    let is_inferred = definition.has_inferred_columns();
     let exists = |name: &str, place: Option<Place>, of: &str| {
-        if definition.columns.is_empty() || names.contains(name) {
+        if is_inferred || names.contains(name) {
             return Ok(());
         }
         let error = PlanError::invalid(place, format!("{of} names {name}, which is no column of the table"));

@@ -126,6 +126,7 @@ use context::external;
 use draft::Draft;
 pub(crate) use landmarks::Landmarks;
 use lower::Lowering;
+use names::with_names;
 pub use own_aggregate::own_aggregate;
 pub use share::{ALLOW_LATENESS, EARLY_FIRE, WINDOWS};
 use sink::Destination;
@@ -290,6 +291,20 @@ pub(crate) fn columns_of(catalog: &Catalog, named: &Named) -> Result<SchemaRef, 
             Ok(plan) => Ok(plan.schema().inner().clone()),
             Err(error) => Err(PlanError { place: named.place, ..diagnose::diagnose(error, &Landmarks::default()) }),
         }
+    })
+}
+
+/// The columns of a query's result.
+///
+/// # Errors
+/// [`PlanError`] names what is wrong with the query, its place and what to write instead.
+pub(crate) fn columns_of_query(catalog: &Catalog, query: &sqlparser::ast::Query) -> Result<SchemaRef, PlanError> {
+    on_deep_stack(catalog, || {
+        let context = Context::new(catalog);
+        let landmarks = landmarks::survey(query, &context)?;
+        let planned = context.plan_query(query).and_then(references::resolved).and_then(with_names).and_then(optimize::coerce);
+        let plan = planned.map_err(|error| locate::in_query(error, query, &context, &landmarks))?;
+        Ok(plan.schema().inner().clone())
     })
 }
 

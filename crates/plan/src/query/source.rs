@@ -163,8 +163,10 @@ impl SourceDraft {
         times: &BTreeSet<String>,
     ) -> Result<SourceUse> {
         let definition = &scan.table.definition;
+        let is_needed = |column: &String| times.contains(column);
         let watermark = definition.watermark.as_ref();
-        let event = watermark.filter(|watermark| times.contains(&watermark.column));
+        let watermark = watermark.filter(|watermark| !watermark.is_inferred || is_needed(&watermark.column));
+        let event = watermark.filter(|watermark| is_needed(&watermark.column));
         let processing = definition.processing_time_columns().find(|column| used.contains(*column));
         if processing.is_some() && event.is_some() {
             let construct = format!("event time and processing time of table {} in one query", definition.name);

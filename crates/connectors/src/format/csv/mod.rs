@@ -6,7 +6,12 @@ use crate::options::Options;
 
 pub(crate) mod split;
 
+pub(crate) mod sniff;
+
 pub(crate) mod write;
+
+/// The option to skip a header.
+pub(crate) const IGNORE_FIRST_LINE: &str = "csv.ignore-first-line";
 
 /// How rows and fields are told apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,27 +31,34 @@ pub(crate) struct Dialect {
     pub(crate) trim: bool,
     /// The first row names the columns.
     pub(crate) header: bool,
+    /// The first row is no row, whatever it says.
+    pub(crate) ignores_first: bool,
 }
 
 impl Dialect {
-    /// The dialect that a table's options describe.
-    pub(crate) fn new(options: &Options) -> Result<Dialect, ConnectorError> {
+    /// The dialect that a table's options describe. `delimiter_default` is the delimiter if they name none.
+    pub(crate) fn new(options: &Options, delimiter_default: char) -> Result<Dialect, ConnectorError> {
         let given_delimiter = options.character("csv.field-delimiter")?;
         let quote = ascii(options, "csv.quote-character")?;
-        let disable_quote = options.boolean("csv.disable-quote-character", false)?;
-        let allow_comments = options.boolean("csv.allow-comments", false)?;
+        let disable_quote = options.boolean("csv.disable-quote-character")?;
+        let allow_comments = options.boolean("csv.allow-comments")?;
         let comment = ascii(options, "csv.comment-character")?;
-        let delimiter_run = options.boolean("csv.delimiter-run", false)?;
-        let delimiter = given_delimiter.unwrap_or(if delimiter_run { ' ' } else { ',' });
+        let delimiter_run = options.boolean("csv.delimiter-run")?;
+        let delimiter = given_delimiter.unwrap_or(if delimiter_run { ' ' } else { delimiter_default });
         let dialect = Dialect {
             delimiter: delimiter.to_string().into_bytes(),
             delimiter_run,
             quote: if disable_quote { None } else { quote.or(Some(b'"')) },
             escape: ascii(options, "csv.escape-character")?,
             comment: comment.or(allow_comments.then_some(b'#')),
-            trim: options.boolean("csv.trim", false)?,
-            header: options.boolean("csv.header", false)?,
+            trim: options.boolean("csv.trim")?,
+            header: options.boolean("csv.header")?,
+            ignores_first: options.boolean(IGNORE_FIRST_LINE)?,
         };
+        if dialect.header && dialect.ignores_first {
+            let problem = "cannot be 'true' together with 'csv.header' = 'true'";
+            return Err(ConnectorError::option(IGNORE_FIRST_LINE, problem));
+        }
         if disable_quote && quote.is_some() {
             let problem = "cannot be given together with 'csv.disable-quote-character' = 'true'";
             return Err(ConnectorError::option("csv.quote-character", problem));
@@ -67,6 +79,25 @@ impl Dialect {
             }
         }
         Ok(dialect)
+    }
+
+    /// One field a line: what it says, with all its quotes and delimiters.
+    pub(crate) fn of_lines() -> Dialect {
+        Dialect {
+            delimiter: b"\n".to_vec(),
+            delimiter_run: false,
+            quote: None,
+            escape: None,
+            comment: None,
+            trim: false,
+            header: false,
+            ignores_first: false,
+        }
+    }
+
+    /// Whether the first row is not one of the table's.
+    pub(crate) fn has_first_row(&self) -> bool {
+        self.header || self.ignores_first
     }
 
     /// Whether spaces and tabs both delimit.

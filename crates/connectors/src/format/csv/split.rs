@@ -319,7 +319,10 @@ impl CsvSplitter {
         }
         let (end, _) = self.unquoted_end::<BLANKS>(bytes, after);
         let (next, kind) = self.after_field::<BLANKS>(bytes, end);
-        let problem = Some("has text after its closing quote; a quote inside of quotes is written twice");
+        let problem = match self.after_blanks(bytes, after) == end {
+            true => Some("has blanks after its closing quote; add 'csv.trim' = 'true'"),
+            false => Some("has text after its closing quote; a quote inside of quotes is written twice"),
+        };
         Field { span: Span::plain(open, end), next, end: kind, problem }
     }
 

@@ -1,4 +1,6 @@
-//! JSON lines: one object a line, whose members are a row's columns.
+//! JSON: objects, one a line or otherwise, whose members are a row's columns.
+
+pub(crate) mod layout;
 
 pub(crate) mod split;
 

@@ -1,7 +1,8 @@
-//! Lines with one JSON object each into the members that columns want.
+//! JSON objects into the members that columns want.
 
 use std::ops::Range;
 
+use super::layout::Layout;
 use crate::format::rows::{Failure, Span, Split};
 
 /// A member that no column wants.
@@ -15,13 +16,14 @@ pub(crate) struct JsonSplitter {
     first_column: String,
     /// Whether an object without one of them is an error.
     fail_on_missing_field: bool,
+    layout: Layout,
 }
 
 /// The members of the line before, by position: objects in a file mostly have theirs in one order.
 type Order = Vec<(Range<usize>, usize)>;
 
 /// Where in a line something else should stand, and what.
-struct Unexpected {
+pub(super) struct Unexpected {
     at: usize,
     expected: &'static str,
 }
@@ -32,8 +34,23 @@ fn unexpected<T>(at: usize, expected: &'static str) -> Result<T, Unexpected> {
 
 impl JsonSplitter {
     /// A splitter that keeps the members named `wanted`, in that order. `first_column` is the table's first.
-    pub(crate) fn new(wanted: Vec<String>, first_column: String, fail_on_missing_field: bool) -> JsonSplitter {
-        JsonSplitter { wanted, first_column, fail_on_missing_field }
+    pub(crate) fn new(
+        wanted: Vec<String>,
+        first_column: String,
+        fail_on_missing_field: bool,
+        layout: Layout,
+    ) -> JsonSplitter {
+        JsonSplitter { wanted, first_column, fail_on_missing_field, layout }
+    }
+
+    /// Where the last whole row of `bytes` ends, which begins with one; `None` where there is none.
+    pub(crate) fn last_row_end(&self, bytes: &[u8]) -> Option<usize> {
+        self.layout.last_row_end(bytes)
+    }
+
+    /// How the file's objects lie in it.
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// See [`crate::format::rows::Splitter::split`].
@@ -41,41 +58,76 @@ impl JsonSplitter {
         let mut handled = 0;
         let mut order = Order::new();
         while at < bytes.len() && handled < rows_max {
-            let next = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |length| at + length + 1);
-            let line = &bytes[..next];
-            let start = after_blanks(line, at);
-            if start == next {
+            let (start, end, next) = self.next_row(bytes, at);
+            if start == end {
                 at = next;
                 continue;
             }
             handled += 1;
-            let first_span = split.spans.len();
-            split.spans.resize(first_span + split.width, Span::ABSENT);
-            let end = next - line[at..].iter().rev().take_while(|byte| byte.is_ascii_whitespace()).count();
-            let spans = &mut split.spans[first_span..];
-            let member = |place: usize, span| {
-                if place != UNWANTED {
-                    spans[place] = span;
-                }
-            };
-            let outcome = object(&bytes[..end], start, &mut order, |key| self.place(key), member);
-            // What lines end with is not among them.
-            let may_be_wrong = split.has_controls && has_controls(&bytes[at..end]);
-            let outcome = outcome.and_then(|()| if may_be_wrong { check_strings(&bytes[..end], at) } else { Ok(()) });
-            let failure = match outcome {
-                Ok(()) => self.missing(at..end, &split.spans[first_span..]),
-                Err(unexpected) => Some(self.failure(bytes, at..end, &unexpected)),
-            };
-            match failure {
-                None => split.rows.push(at as u32..end as u32),
-                Some(failure) => {
-                    split.spans.truncate(first_span);
-                    split.failures.push(failure);
-                }
-            }
-            at = next;
+            at = self.row(bytes, start, end, &mut order, split).unwrap_or(next);
         }
         at
+    }
+
+    /// Where what comes at `at` begins and ends, and where the next begins: a line, or a value.
+    #[inline]
+    fn next_row(&self, bytes: &[u8], at: usize) -> (usize, usize, usize) {
+        if self.layout == Layout::Lines {
+            let next = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |length| at + length + 1);
+            let end = next - bytes[at..next].iter().rev().take_while(|byte| byte.is_ascii_whitespace()).count();
+            return (after_blanks(&bytes[..end], at).min(end), end, next);
+        }
+        match self.layout.next_value(bytes, at) {
+            Some((start, end)) => (start, start + bytes[start..end].trim_ascii_end().len(), end),
+            None => {
+                let start = self.layout.next_start(bytes, at);
+                let end =
+                    bytes.len() - bytes[start..].iter().rev().take_while(|byte| byte.is_ascii_whitespace()).count();
+                (start, end, bytes.len())
+            }
+        }
+    }
+
+    /// Splits what lies between `start` and `end`. Returns where the next object begins, if it is not the only one there.
+    #[inline]
+    fn row(&self, bytes: &[u8], start: usize, mut end: usize, order: &mut Order, split: &mut Split) -> Option<usize> {
+        let first_span = split.spans.len();
+        split.spans.resize(first_span + split.width, Span::ABSENT);
+        let spans = &mut split.spans[first_span..];
+        let member = |place: usize, span| {
+            if place != UNWANTED {
+                spans[place] = span;
+            }
+        };
+        let outcome = object(&bytes[..end], start, order, |key| self.place(key), member);
+        let mut next = None;
+        let outcome = outcome.and_then(|object_end| {
+            let following = after_blanks(&bytes[..end], object_end);
+            match bytes[..end].get(following) {
+                None => Ok(()),
+                Some(b'{') => {
+                    next = Some(following);
+                    end = object_end;
+                    Ok(())
+                }
+                Some(_) => unexpected(following, "the end of the line"),
+            }
+        });
+        // What lines end with is not among them.
+        let may_be_wrong = self.layout != Layout::Lines || split.has_controls && has_controls(&bytes[start..end]);
+        let outcome = outcome.and_then(|()| if may_be_wrong { check_strings(&bytes[..end], start) } else { Ok(()) });
+        let failure = match outcome {
+            Ok(()) => self.missing(start..end, &split.spans[first_span..]),
+            Err(unexpected) => Some(self.failure(bytes, start..end, &unexpected)),
+        };
+        match failure {
+            None => split.rows.push(start as u32..end as u32),
+            Some(failure) => {
+                split.spans.truncate(first_span);
+                split.failures.push(failure);
+            }
+        }
+        next
     }
 
     fn place(&self, key: &[u8]) -> usize {
@@ -107,21 +159,31 @@ impl JsonSplitter {
     }
 }
 
-/// Tells the names of the members of the object in `line`, as far as it is one.
-pub(crate) fn for_each_name(line: &[u8], name: impl Fn(&[u8])) {
+/// Tells the names of the members of the first `rows_max` objects of a text, as far as they are some.
+pub(crate) fn for_each_name(bytes: &[u8], layout: Layout, rows_max: usize, name: impl Fn(&[u8])) {
     let find = |key: &[u8]| {
         name(key);
         UNWANTED
     };
-    let start = after_blanks(line, 0);
-    let end = line.len() - line.iter().rev().take_while(|byte| byte.is_ascii_whitespace()).count();
-    if start < end {
+    let splitter = JsonSplitter::new(Vec::new(), String::new(), false, layout);
+    let (mut at, mut handled) = (0, 0);
+    while at < bytes.len() && handled < rows_max {
+        let (start, end, next) = splitter.next_row(bytes, at);
+        at = next;
+        if start == end {
+            continue;
+        }
+        handled += 1;
         // What is wrong with it comes up when the table is read.
-        let _ = object(&line[..end], start, &mut Order::new(), find, |_, _| {});
+        let object_end = object(&bytes[..end], start, &mut Order::new(), find, |_, _| {}).ok();
+        let following = object_end.map(|object_end| after_blanks(&bytes[..end], object_end));
+        if let Some(following) = following.filter(|&following| bytes[..end].get(following) == Some(&b'{')) {
+            at = following;
+        }
     }
 }
 
-/// Walks over the members of the object that starts at `start` and must end with `line`. `find` gives a key's place;
+/// Walks over the members of the object that starts at `start`, and returns where it ends. `find` gives a key's place;
 /// `member` hears the place and value of each member.
 fn object(
     line: &[u8],
@@ -129,14 +191,14 @@ fn object(
     order: &mut Order,
     find: impl Fn(&[u8]) -> usize,
     mut member: impl FnMut(usize, Span),
-) -> Result<(), Unexpected> {
+) -> Result<usize, Unexpected> {
     if line.get(start) != Some(&b'{') {
         return unexpected(start, "'{'");
     }
     let mut at = after_blanks(line, start + 1);
     let mut position = 0;
     if line.get(at) == Some(&b'}') {
-        return end(line, at + 1);
+        return Ok(at + 1);
     }
     loop {
         if line.get(at) != Some(&b'"') {
@@ -152,7 +214,7 @@ fn object(
         at = after_blanks(line, after_value);
         match line.get(at) {
             Some(b',') => at = after_blanks(line, at + 1),
-            Some(b'}') => return end(line, at + 1),
+            Some(b'}') => return Ok(at + 1),
             _ => return unexpected(at, "',' or '}'"),
         }
         position += 1;
@@ -189,11 +251,6 @@ fn is_number(text: &[u8]) -> bool {
         [b'0'..=b'9', rest @ ..] => rest.last().is_none_or(u8::is_ascii_digit),
         _ => false,
     }
-}
-
-fn end(line: &[u8], at: usize) -> Result<(), Unexpected> {
-    let at = after_blanks(line, at);
-    if at < line.len() { unexpected(at, "the end of the line") } else { Ok(()) }
 }
 
 /// The place of the key whose text starts at `start`, and where its closing quote ends.
@@ -270,7 +327,7 @@ fn string(line: &[u8], start: usize) -> Result<(Span, usize), Unexpected> {
 }
 
 /// Where the object or array at `start` ends. What stands in it is not looked at.
-fn nested_end(line: &[u8], start: usize) -> Result<usize, Unexpected> {
+pub(super) fn nested_end(line: &[u8], start: usize) -> Result<usize, Unexpected> {
     let mut depth = 0usize;
     let mut at = start;
     while let Some(byte) = line.get(at) {

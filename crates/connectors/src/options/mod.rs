@@ -1,4 +1,8 @@
-//! A table's `WITH (…)` options, with the names and value syntax that Flink has for them.
+//! A table's `WITH (…)` options, with the names and value syntax that Flink has for them. [`table`] lists them all; [`check`] finds what is on no list.
+
+mod check;
+
+pub mod table;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +10,10 @@ use std::time::Duration;
 
 use pelton_data::spelling::closest;
 
+use self::table::{GROUPS, Kind, OptionEntry, Owner};
 use crate::ConnectorError;
+
+pub use check::check;
 
 /// The options of one table.
 ///
@@ -64,6 +71,7 @@ impl<'a> Options<'a> {
     /// # Errors
     /// Where the value is none of them.
     pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, ConnectorError> {
+        debug_assert!(self.lists(name, choices), "the table of options says something else of '{name}'");
         let Some(text) = self.text(name) else { return Ok(None) };
         let words = || choices.iter().map(|(word, _)| *word);
         if let Some(&(_, value)) = choices.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim())) {
@@ -74,12 +82,40 @@ impl<'a> Options<'a> {
         Err(ConnectorError::option(name, format!("must be {}, not '{text}'{meant}", one_of(&quoted))))
     }
 
-    /// `true` or `false`, in any case.
+    /// `true` or `false`, in any case; where it is absent, what the table of options says.
     ///
     /// # Errors
     /// Where the value is neither.
-    pub fn boolean(&self, name: &str, default: bool) -> Result<bool, ConnectorError> {
-        Ok(self.choice(name, &[("true", true), ("false", false)])?.unwrap_or(default))
+    pub fn boolean(&self, name: &str) -> Result<bool, ConnectorError> {
+        let given = self.choice(name, &[("true", true), ("false", false)])?;
+        Ok(given.unwrap_or_else(|| self.entry(name).is_some_and(|entry| entry.default == "true")))
+    }
+
+    /// The value given, or what the table of options says holds without one, as `parse` reads it.
+    ///
+    /// # Panics
+    /// Where the table has no default.
+    pub(crate) fn or_default<T>(&self, name: &str, given: Option<T>, parse: impl FnOnce(&str) -> Option<T>) -> T {
+        let listed = || self.entry(name).and_then(|entry| parse(entry.default)).expect("the option has a default");
+        given.unwrap_or_else(listed)
+    }
+
+    /// What the table of options says of an option: of the connector's own first, where several have one of this name.
+    fn entry(&self, name: &str) -> Option<&'static OptionEntry> {
+        let connector = self.values.get("connector").map(String::as_str);
+        let own = GROUPS.iter().filter(|group| group.of == Owner::Connector && Some(group.name) == connector);
+        own.chain(GROUPS).flat_map(|group| group.options).find(|entry| entry.is_called(name))
+    }
+
+    /// Whether the table of options has these words for an option, in any order.
+    fn lists<T>(&self, name: &str, choices: &[(&str, T)]) -> bool {
+        let Some(entry) = self.entry(name) else { return cfg!(test) };
+        let listed: &[&str] = match entry.kind {
+            Kind::Boolean => &["true", "false"],
+            Kind::Choice(words) => words,
+            _ => &[],
+        };
+        listed.len() == choices.len() && choices.iter().all(|(word, _)| listed.contains(word))
     }
 
     /// A number of the caller's type. Digits may be grouped by `_`.
@@ -132,6 +168,9 @@ impl<'a> Options<'a> {
     pub fn finish(&self) -> Result<(), ConnectorError> {
         let known = self.known.borrow();
         let Some(option) = self.values.keys().find(|name| !known.contains(name.as_str())) else { return Ok(()) };
+        if self.entry(option).is_some() {
+            return Err(ConnectorError::option(option, "has no effect on this table; leave it out"));
+        }
         Err(ConnectorError::UnknownOption {
             option: option.clone(),
             suggestion: closest(option, known.iter().map(String::as_str)).map(str::to_string),
@@ -212,10 +251,7 @@ mod tests {
         let options = Options::new(&values);
         options.text("connector");
         options.text("csv.header");
-        assert_eq!(
-            options.finish().unwrap_err().to_string(),
-            "unknown option 'csv.heder' (did you mean 'csv.header'?); this table's options are 'connector', 'csv.header'"
-        );
+        assert_eq!(options.finish().unwrap_err().to_string(), "unknown option 'csv.heder'; did you mean 'csv.header'?");
         let values = map(&[("nothing-like-it", "1")]);
         let options = Options::new(&values);
         options.text("path");
@@ -254,7 +290,7 @@ mod tests {
         let values = map(&[("a", "maybe"), ("b", "1 parsec"), ("c", "xy"), ("d", "-1"), ("e", "\\t")]);
         let options = Options::new(&values);
         let text = |error: ConnectorError| error.to_string();
-        assert_eq!(text(options.boolean("a", false).unwrap_err()), "option 'a' must be 'true' or 'false', not 'maybe'");
+        assert_eq!(text(options.boolean("a").unwrap_err()), "option 'a' must be 'true' or 'false', not 'maybe'");
         assert_eq!(
             text(options.duration("b").unwrap_err()),
             "option 'b' must be a duration such as '500 ms', '10 s', '1 min', '2 h' or '1 d', not '1 parsec'"

@@ -1,0 +1,98 @@
+//! How the objects of a file lie in it: one a line, or anyhow.
+
+use super::split::nested_end;
+
+/// How the objects of a file lie in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Layout {
+    /// Each line has one object, or several.
+    #[default]
+    Lines,
+    /// Objects go over several lines, as they are printed for people.
+    Values,
+    /// The file is one array of objects. Its opening bracket has been taken away.
+    Array,
+}
+
+impl Layout {
+    /// The layout of a file that begins with `bytes`, and where its objects begin.
+    pub(crate) fn of(bytes: &[u8]) -> (Layout, usize) {
+        let start = after(bytes, 0, |byte| byte.is_ascii_whitespace());
+        match bytes.get(start) {
+            Some(b'[') => (Layout::Array, start + 1),
+            Some(b'{') if !begins_with_line(&bytes[start..]) => (Layout::Values, 0),
+            _ => (Layout::Lines, 0),
+        }
+    }
+
+    /// Where the last whole row of `bytes` ends, which begins with one; `None` where there is none.
+    pub(crate) fn last_row_end(self, bytes: &[u8]) -> Option<usize> {
+        if self == Layout::Lines {
+            return memchr::memrchr(b'\n', bytes).map(|at| at + 1);
+        }
+        let mut end = None;
+        let mut at = 0;
+        while let Some((_, next)) = self.next_value(bytes, at) {
+            end = Some(next);
+            at = next;
+        }
+        end
+    }
+
+    /// Where the first value from `at` on begins and ends, in a file that has not one a line. `None` where it does not end.
+    pub(crate) fn next_value(self, bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+        let start = self.next_start(bytes, at);
+        let end = match bytes.get(start)? {
+            b'{' | b'[' => nested_end(bytes, start).ok()?,
+            // No value of a row: it goes up to one, or to the end of the line.
+            _ => start + 1 + memchr::memchr2(b'\n', b'{', &bytes[start + 1..])?,
+        };
+        Some((start, end))
+    }
+
+    /// Where the next value begins.
+    pub(crate) fn next_start(self, bytes: &[u8], at: usize) -> usize {
+        let is_array = self == Layout::Array;
+        after(bytes, at, |byte| byte.is_ascii_whitespace() || is_array && matches!(byte, b',' | b']'))
+    }
+}
+
+/// Whether a text that begins with a brace has a whole object in its first line, or lines that each begin with one.
+fn begins_with_line(bytes: &[u8]) -> bool {
+    let Some(line) = memchr::memchr(b'\n', bytes) else { return true };
+    if nested_end(&bytes[..line], 0).is_ok() {
+        return true;
+    }
+    let next = after(bytes, line, |byte| byte.is_ascii_whitespace());
+    bytes.get(next).is_none_or(|&byte| byte == b'{')
+}
+
+fn after(bytes: &[u8], at: usize, is_skipped: impl Fn(u8) -> bool) -> usize {
+    at + bytes[at..].iter().take_while(|&&byte| is_skipped(byte)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_is_told_by_the_first_lines() {
+        let of = |text: &str| Layout::of(text.as_bytes());
+        assert_eq!(of(""), (Layout::Lines, 0));
+        assert_eq!(of("{\"a\": 1}\n{\"a\": 2}\n"), (Layout::Lines, 0));
+        assert_eq!(of("{\"a\": 1} {\"a\": 2}"), (Layout::Lines, 0));
+        assert_eq!(of("{\"a\": 1\n{\"a\": 2}\n"), (Layout::Lines, 0), "the first line is damaged");
+        assert_eq!(of("{\n  \"a\": 1\n}\n"), (Layout::Values, 0));
+        assert_eq!(of("{\"a\": {\n\"b\": 1}}\n"), (Layout::Values, 0));
+        assert_eq!(of(" [\n{\"a\": 1}]"), (Layout::Array, 2));
+    }
+
+    #[test]
+    fn whole_values_are_found() {
+        let values = |layout: Layout, text: &str| layout.last_row_end(text.as_bytes());
+        assert_eq!(values(Layout::Values, "{\n}\n{"), Some(3));
+        assert_eq!(values(Layout::Values, "{\"}\": 1"), None);
+        assert_eq!(values(Layout::Array, "{}, {}, {\"a\""), Some(6));
+        assert_eq!(values(Layout::Array, "\n]"), None);
+    }
+}

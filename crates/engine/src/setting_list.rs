@@ -1,0 +1,164 @@
+//! Every setting of a session: its key, what it takes, what holds without it, and what it does.
+//!
+//! Checks of `SET`, the rows of `SET` without a key and `docs/settings.md` are made from this list. It needs nothing else, so that the program that writes the
+//! document can include it.
+
+/// One setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettingEntry {
+    /// Its key.
+    pub key: &'static str,
+    /// What its values are, as an error says it.
+    pub takes: &'static str,
+    /// What holds unless it is set.
+    pub default: &'static str,
+    /// What it does, in a sentence.
+    pub text: &'static str,
+    /// The feature that the program must be built with for it; empty if none.
+    pub feature: &'static str,
+}
+
+const fn setting(key: &'static str, takes: &'static str, default: &'static str, text: &'static str) -> SettingEntry {
+    SettingEntry { key, takes, default, text, feature: "" }
+}
+
+const A_PERMISSION: &str = "'auto', 'pin' or 'forbid'";
+const A_DURATION: &str = "a duration such as '500 ms', '10 s', '1 min', '2 h' or '1 d'";
+const A_MEMORY_SIZE: &str = "a memory size such as '512 kb', '64 mb' or '1 gb'";
+
+/// All settings, in the order in which they are shown.
+pub const SETTINGS: &[SettingEntry] = &[
+    setting(
+        "pelton.tier",
+        "'auto', 'interpret' or 'compile'",
+        "auto",
+        "The code that runs a query: interpreted at once and compiled a moment later, interpreted only, or compiled from the first row on.",
+    ),
+    setting(
+        "pelton.adapt",
+        "'on', 'off', 'profile' or 'random'",
+        "on",
+        "Code changes to suit the data when that pays, or never. 'profile' only profiles, to measure what that costs; 'random' is for tests.",
+    ),
+    setting(
+        "pelton.adapt.predicate-order",
+        A_PERMISSION,
+        "auto",
+        "Predicates are tested in another order than they were written in.",
+    ),
+    setting(
+        "pelton.adapt.tier",
+        A_PERMISSION,
+        "auto",
+        "Interpreted code takes the place of compiled code where it takes less time.",
+    ),
+    setting(
+        "pelton.adapt.dense-keys",
+        A_PERMISSION,
+        "auto",
+        "Integer keys that lie close together have entries side by side.",
+    ),
+    setting(
+        "pelton.adapt.fetch-ahead",
+        A_PERMISSION,
+        "auto",
+        "Compiled code prefetches columns some rows before it reads them.",
+    ),
+    setting(
+        "pelton.adapt.no-nulls",
+        A_PERMISSION,
+        "auto",
+        "Compiled code does not check for NULL in blocks that have none.",
+    ),
+    setting(
+        "pelton.adapt.costs",
+        "nanoseconds a row such as 'compiled 3, interpreted 2, reordered 1, fetch-ahead 1; from 400000: interpreted 9'",
+        "measured",
+        "What code costs, made up: for tests.",
+    ),
+    setting(
+        "pelton.workers",
+        "a number of threads from 1 to 1024",
+        "as many as the process may use",
+        "Threads that do the work of all queries.",
+    ),
+    setting(
+        "pelton.spin",
+        "a duration of at most '1 s', such as '50 us', or '0'",
+        "20 us",
+        "How long an idle worker looks for work before it sleeps.",
+    ),
+    setting("pelton.pin", "'on' or 'off'", "off", "Each worker stays on one core. Linux only."),
+    setting(
+        "pelton.policy",
+        "'adaptive', 'downstream', 'fcfs', 'highest-rate', 'min-cost', 'min-latency', 'random', 'round-robin' or 'threads'",
+        "adaptive",
+        "The scheduling policy: which operator runs next.",
+    ),
+    setting(
+        "pelton.epoch",
+        "a duration from '10 us' to '1 s', such as '1 ms'",
+        "5 ms",
+        "How long the order of a policy holds, and a worker stays with a query.",
+    ),
+    SettingEntry {
+        feature: "queues",
+        ..setting("pelton.data-passing", "'blocks' or 'queues'", "blocks", "What operators pass to each other.")
+    },
+    setting(
+        "pelton.windows",
+        "'slices', 'apart' or 'buckets'",
+        "slices",
+        "What windows are made of: slices that windows share, slices of each aggregation by itself, or each window by itself.",
+    ),
+    setting("pelton.block-rows", "a number of rows from 1 to 1048576", "16384", "Rows in a block."),
+    setting(
+        "pelton.memory",
+        A_MEMORY_SIZE,
+        "no limit",
+        "Memory that the state of all queries, and rows that wait, may take.",
+    ),
+    setting(
+        "pelton.memory.operator",
+        A_MEMORY_SIZE,
+        "no limit",
+        "Memory that the state of each operator, and what waits for it, may take.",
+    ),
+    setting("pelton.seed", "a whole number", "0", "The number that generated data depends on."),
+    setting(
+        "pelton.strict-values",
+        "'true' or 'false'",
+        "false",
+        "A value that does not fit its type, in a cast or in a file, stops the query.",
+    ),
+    setting(
+        "table.exec.source.idle-timeout",
+        A_DURATION,
+        "0: none is idle",
+        "A partition that delivers nothing for so long does not hold back the watermark.",
+    ),
+    setting(
+        "table.exec.emit.allow-lateness",
+        A_DURATION,
+        "0",
+        "Rows that come up to so long after their windows have ended correct them.",
+    ),
+    setting(
+        "table.exec.emit.early-fire.enabled",
+        "'true' or 'false'",
+        "false",
+        "Windows are reported before they end.",
+    ),
+    setting(
+        "table.exec.emit.early-fire.delay",
+        A_DURATION,
+        "0",
+        "How long after rows have come for a window it is reported early.",
+    ),
+    setting(
+        "table.local-time-zone",
+        "the name of a time zone, such as 'UTC' or 'Europe/Berlin'",
+        "UTC",
+        "The time zone of the session.",
+    ),
+];
