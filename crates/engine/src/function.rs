@@ -1,15 +1,14 @@
 //! Scalar and aggregate functions of your own.
 
-use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use datafusion_common::DataFusionError;
 use datafusion_expr::{AggregateUDF, ColumnarValue, ScalarUDF, Volatility, create_udf};
-use pelton_data::own::{self, Change, Merging, States};
+use pelton_data::own::{self, Change, Merging};
 use pelton_plan::query::own_aggregate;
 use pelton_runtime::pool::panic_text;
 
@@ -270,26 +269,25 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
     /// The function as the planner sees it.
     pub(crate) fn planned(self) -> AggregateUDF {
         let (arguments, returns) = (self.0.arguments.clone(), self.0.returns.clone());
-        own_aggregate(Arc::new(Shared(Arc::new(self.0))), arguments, returns)
+        own_aggregate(own::function(self.0), arguments, returns)
     }
 }
 
-/// A definition that all tables of a query use.
-struct Shared<S>(Arc<Definition<S>>);
-
-impl<S> fmt::Debug for Shared<S> {
+impl<S> fmt::Debug for Definition<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AggregateFunction").field(&self.0.name).finish()
+        f.debug_tuple("AggregateFunction").field(&self.name).finish()
     }
 }
 
-impl<S: Send + Sync + 'static> own::AggregateFunction for Shared<S> {
+impl<S: Send + Sync + 'static> own::Definition for Definition<S> {
+    type State = S;
+
     fn name(&self) -> &str {
-        &self.0.name
+        &self.name
     }
 
     fn merging(&self) -> Merging {
-        match (&self.0.combine, &self.0.subtract) {
+        match (&self.combine, &self.subtract) {
             (None, _) => Merging::Rows,
             (Some(_), None) => Merging::Combine,
             (Some(_), Some(_)) => Merging::Invert,
@@ -297,88 +295,38 @@ impl<S: Send + Sync + 'static> own::AggregateFunction for Shared<S> {
     }
 
     fn saved_type(&self) -> Option<&DataType> {
-        self.0.saved.as_ref().map(|saved| &saved.data_type)
+        self.saved.as_ref().map(|saved| &saved.data_type)
     }
 
-    fn states(&self) -> Box<dyn States> {
-        Box::new(StatesOf { definition: self.0.clone(), states: Vec::new() })
-    }
-}
-
-/// The states of groups.
-struct StatesOf<S> {
-    definition: Arc<Definition<S>>,
-    states: Vec<S>,
-}
-
-impl<S> fmt::Debug for StatesOf<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("States").field(&self.definition.name).field(&self.states.len()).finish()
-    }
-}
-
-impl<S: Send + Sync + 'static> States for StatesOf<S> {
-    fn groups(&self) -> usize {
-        self.states.len()
+    fn initial(&self) -> Result<S, String> {
+        guarded(|| Ok((self.initial)()))
     }
 
-    fn grow_to(&mut self, groups: usize) {
-        let grown = guarded(|| {
-            self.states.resize_with(groups.max(self.states.len()), &self.definition.initial);
-            Ok(())
-        });
-        // Groups without states are nothing that a query could go on with.
-        if let Err(error) = grown {
-            resume_unwind(Box::new(format!("{}: {error}", self.definition.name.to_uppercase())));
-        }
+    fn accumulate(&self, state: &mut S, arguments: &[ArrayRef]) -> Result<(), String> {
+        guarded(|| (self.accumulate)(state, arguments))
     }
 
-    fn clear(&mut self) {
-        self.states.clear();
-    }
-
-    fn bytes(&self) -> usize {
-        self.states.capacity() * size_of::<S>()
-    }
-
-    fn accumulate(&mut self, group: u32, arguments: &[ArrayRef]) -> Result<(), String> {
-        guarded(|| (self.definition.accumulate)(&mut self.states[group as usize], arguments))
-    }
-
-    fn merge(&mut self, other: &dyn States, pairs: &[(u32, u32)], change: Change) -> Result<(), String> {
-        let other: &dyn Any = other;
-        let other: &StatesOf<S> = other.downcast_ref().expect("states of one function merge");
+    fn merge(&self, states: &mut [S], others: &[S], pairs: &[(u32, u32)], change: Change) -> Result<(), String> {
         let merge = match change {
-            Change::Add => &self.definition.combine,
-            Change::Subtract => &self.definition.subtract,
+            Change::Add => &self.combine,
+            Change::Subtract => &self.subtract,
         };
         let merge = merge.as_ref().expect("the function can do what it was planned for");
-        guarded(|| {
-            pairs.iter().try_for_each(|&(from, to)| merge(&mut self.states[to as usize], &other.states[from as usize]))
-        })
+        guarded(|| pairs.iter().try_for_each(|&(from, to)| merge(&mut states[to as usize], &others[from as usize])))
     }
 
-    fn save(&self, groups: &[u32]) -> Result<ArrayRef, String> {
-        let saved = self.definition.saved()?;
-        let states: Vec<&S> = groups.iter().map(|&group| &self.states[group as usize]).collect();
-        checked(guarded(|| (saved.save)(&states))?, states.len(), &saved.data_type)
+    fn save(&self, states: &[&S]) -> Result<ArrayRef, String> {
+        let saved = self.saved()?;
+        checked(guarded(|| (saved.save)(states))?, states.len(), &saved.data_type)
     }
 
-    fn restore(&mut self, groups: &[u32], saved: &ArrayRef) -> Result<(), String> {
-        let restore = &self.definition.saved()?.restore;
-        let states = guarded(|| restore(saved))?;
-        if states.len() != groups.len() {
-            return Err(format!("it must restore {} states, not {}", groups.len(), states.len()));
-        }
-        groups.iter().zip(states).for_each(|(&group, state)| self.states[group as usize] = state);
-        Ok(())
+    fn restore(&self, saved: &ArrayRef) -> Result<Vec<S>, String> {
+        let restore = &self.saved()?.restore;
+        guarded(|| restore(saved))
     }
 
-    fn finish(&self, groups: &[Option<u32>]) -> Result<ArrayRef, String> {
-        let initial = guarded(|| Ok((self.definition.initial)()))?;
-        let state = |group: &Option<u32>| group.map_or(&initial, |group| &self.states[group as usize]);
-        let states: Vec<&S> = groups.iter().map(state).collect();
-        checked(guarded(|| (self.definition.finish)(&states))?, states.len(), &self.definition.returns)
+    fn finish(&self, states: &[&S]) -> Result<ArrayRef, String> {
+        checked(guarded(|| (self.finish)(states))?, states.len(), &self.returns)
     }
 }
 
