@@ -72,17 +72,27 @@ impl WideFloat {
         two_product(value, value)
     }
 
+    /// The product of two numbers, exactly where it does not overflow.
+    pub fn product(a: f64, b: f64) -> WideFloat {
+        two_product(a, b)
+    }
+
     /// The product.
     pub fn times(self, other: WideFloat) -> WideFloat {
         let product = two_product(self.high, other.high);
         two_sum(product.high, product.low + (self.high * other.low + self.low * other.high)).checked()
     }
 
-    /// The quotient.
+    /// The quotient by a plain number.
     pub fn over(self, divisor: f64) -> WideFloat {
-        let first = self.high / divisor;
-        let rest = self.minus(two_product(first, divisor));
-        two_sum(first, rest.high / divisor).checked()
+        self.quotient(WideFloat::new(divisor))
+    }
+
+    /// The quotient.
+    pub fn quotient(self, divisor: WideFloat) -> WideFloat {
+        let first = self.high / divisor.high;
+        let rest = self.minus(divisor.times(WideFloat::new(first)));
+        two_sum(first, rest.high / divisor.high).checked()
     }
 }
 
@@ -93,10 +103,17 @@ pub fn variance(sum: WideFloat, squares: WideFloat, count: i64, is_sample: bool)
     if divisor <= 0 {
         return None;
     }
-    let deviations = squares.minus(sum.times(sum).over(count as f64)).high;
-    // Less than the last digits of the squares is rounding: equal values have no variance. A NaN stays.
-    let deviations = if deviations <= squares.high * ROUNDING { 0.0 } else { deviations };
-    Some(deviations / divisor as f64)
+    let deviations = deviations(squares, [sum, sum], count, squares.high).high;
+    // A NaN stays.
+    Some(if deviations < 0.0 { 0.0 } else { deviations / divisor as f64 })
+}
+
+/// The sum of the products of what two columns of `count` values deviate from their means by, from the sum of the products of the values and the sums
+/// of both columns. What is less than the last digits of `scale`, which the products may reach, is rounding and becomes zero.
+pub fn deviations(products: WideFloat, sums: [WideFloat; 2], count: i64, scale: f64) -> WideFloat {
+    let [a, b] = sums;
+    let deviations = products.minus(a.times(b).over(count as f64));
+    if deviations.high.abs() <= scale * ROUNDING { WideFloat::default() } else { deviations }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Scalar functions with the meaning that Flink gives them, where DataFusion has none or another one under that name.
+//! Scalar functions, and aggregate functions with states of their own (`aggregates`), with the meaning that Flink gives them, where DataFusion has none or another one under that name.
 //!
 //! A record meets them in a kernel, as an expression that is computed for a whole block: what stands here runs for every row.
 //! Each is a definition (`definition.rs`) that a plan names; they take the place of DataFusion's functions of the same name. What
@@ -7,6 +7,8 @@
 //! Where we differ from Flink: `UNIX_TIMESTAMP` and `TO_DATE` of a text that is no time are NULL; `TIMESTAMPDIFF` fails where INT does not hold it, and is BIGINT
 //! for microseconds; FLOOR and CEIL leave a time as it is that is the start of its unit, and CEIL is never before it; in regular expressions `$` is
 //! the very end, also behind a last line end, `.` any letter but a line feed, and `(?i)` knows the letters of all alphabets.
+
+pub mod aggregates;
 
 mod definition;
 

@@ -48,7 +48,7 @@ pub(crate) fn function_note(name: &str) -> Option<String> {
         let note = "Flink has no function APPROX_COUNT_DISTINCT in its streaming mode; COUNT(DISTINCT column) is exact";
         return Some(note.to_string());
     }
-    if has_function(&name) || matches!(name.as_str(), "TUMBLE_ROWS" | "HOP_ROWS") {
+    if has_function(&name) || matches!(name.as_str(), "TUMBLE_ROWS" | "HOP_ROWS" | "ROLLUP" | "CUBE") {
         return None;
     }
     let instead = match name.as_str() {
@@ -68,6 +68,14 @@ pub(crate) fn function_note(name: &str) -> Option<String> {
         _ => "",
     };
     Some(format!("Flink has no function {name}{instead}"))
+}
+
+/// The note about ORDER BY behind the arguments of an aggregate function, by the name it was called by.
+pub(crate) fn order_note(name: &str) -> String {
+    match name.to_uppercase().as_str() {
+        "ARRAY_AGG" => "Flink ignores ORDER BY inside ARRAY_AGG".to_owned(),
+        name => format!("Flink does not take ORDER BY inside {name}"),
+    }
 }
 
 /// The note about an expression that is written in a way that Flink does not read.

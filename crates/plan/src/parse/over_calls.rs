@@ -1,9 +1,10 @@
 //! What DataFusion does not know of functions OVER rows: `WITHIN GROUP (ORDER BY …)`, whose argument stands in front of the others, and `FILTER` of those that it has no
-//! aggregates for.
+//! aggregates for. `LISTAGG(…) WITHIN GROUP (ORDER BY …)`, whose argument does not stand there, is written as `LISTAGG(… ORDER BY …)`.
 
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
-    CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart, Spanned,
+    CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, ObjectNamePart,
+    Spanned,
 };
 
 use crate::error::{Place, PlanError};
@@ -42,6 +43,21 @@ pub(super) fn without_group(name: &str, function: &Function) -> Result<Option<Fu
         list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(order.expr.clone())));
     }
     Ok(Some(respelt))
+}
+
+/// `LISTAGG(…) WITHIN GROUP (ORDER BY …)` as `LISTAGG(… ORDER BY …)`.
+pub(super) fn ordered_inside(name: &str, function: &Function) -> Option<Function> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let is_ordered = list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)));
+    if name != "LISTAGG" || function.over.is_some() || function.within_group.is_empty() || is_ordered {
+        return None;
+    }
+    let mut respelt = function.clone();
+    let order = FunctionArgumentClause::OrderBy(std::mem::take(&mut respelt.within_group));
+    if let FunctionArguments::List(list) = &mut respelt.args {
+        list.clauses.push(order);
+    }
+    Some(respelt)
 }
 
 /// `FIRST_VALUE` or `LAST_VALUE` OVER rows, of a value that is NULL where the `FILTER` leaves a row out: they pass over NULLs.

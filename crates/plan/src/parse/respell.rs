@@ -12,7 +12,7 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
-use super::over_calls::{without_filter, without_group};
+use super::over_calls::{ordered_inside, without_filter, without_group};
 use super::respell_time::{
     self, extract, extracted_field, fractional_digits, round_to, timestamp_add, timestamp_diff, to_timestamp_ltz,
 };
@@ -167,6 +167,9 @@ fn respell_function(function: &Function) -> Result<Option<Expr>, PlanError> {
     let span = function.name.0[0].span();
     refuse(&name, function, span)?;
     if let Some(function) = without_group(&name, function)? {
+        return Ok(Some(Expr::Function(function)));
+    }
+    if let Some(function) = ordered_inside(&name, function) {
         return Ok(Some(Expr::Function(function)));
     }
     if let Some(function) = without_filter(&name, function) {

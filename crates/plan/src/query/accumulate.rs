@@ -5,20 +5,18 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue};
-use datafusion_expr::expr::{AggregateFunction, NullTreatment};
 use datafusion_expr::{Cast, Expr, ExprSchemable, lit, when};
-use datafusion_functions::core;
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic, POSITION_INPUTS_MAX};
 use pelton_data::own::OwnFunction;
 use pelton_functions::decimal::decimal_upper_half;
 use pelton_functions::rounded;
 
+use super::aggregate_call::{Call, distinct_hint};
 use super::aggregate_functions::RESULT_KIND;
 use super::context::external;
 use super::diagnose::sql_name;
 use super::draft::{Branch, cast_to, held_or_same, held_type, without_dictionary_cast};
 use super::lower::{Lowering, materialize, simplify};
-use super::own_aggregate::own_function;
 use super::zeros::with_one_zero;
 use crate::error::{Place, PlanError};
 use crate::pipeline::{Window, WindowColumn};
@@ -40,74 +38,7 @@ pub(super) struct Collector {
     by_arguments: HashMap<Vec<Option<Expr>>, Vec<usize>>,
 }
 
-/// A call of an aggregate function, by all branches.
-#[derive(Default)]
-struct Call {
-    function: String,
-    /// For each branch what is aggregated: nothing where rows are counted.
-    arguments: Vec<Option<Expr>>,
-    /// For each branch what is not NULL where a NULL is to be kept; nothing where none is.
-    nulls: Vec<Option<Expr>>,
-    /// The other arguments.
-    constants: Vec<Expr>,
-    is_distinct: bool,
-    /// Whether `WITHIN GROUP` counts from the largest value.
-    is_descending: bool,
-    /// What computes it, where the program defined it.
-    own: Option<OwnFunction>,
-}
-
 impl Lowering<'_> {
-    /// The aggregate that all branches call.
-    fn aggregate_call(&self, collector: &Collector, expressions: Vec<Expr>) -> Result<Call> {
-        let mut call = Call::default();
-        for (branch, expression) in collector.branches.iter().zip(expressions) {
-            let Expr::AggregateFunction(AggregateFunction { func, params }) = expression else {
-                unreachable!("an aggregate is a function")
-            };
-            call.function = func.name().to_string();
-            call.own = own_function(&func);
-            call.is_distinct = params.distinct;
-            call.is_descending = params.order_by.first().is_some_and(|sort| !sort.asc);
-            let counts_nulls =
-                call.function == "array_agg" && params.null_treatment != Some(NullTreatment::IgnoreNulls);
-            if params.null_treatment == Some(NullTreatment::RespectNulls) && !counts_nulls {
-                let construct = format!("RESPECT NULLS behind {}", call.function.to_uppercase());
-                let hint = "leave it out: NULLs are passed over";
-                return Err(external(PlanError::unsupported(self.landmarks.place_of(&call.function), construct, hint)));
-            }
-            let argument = if call.own.is_some() {
-                Some(core::r#struct().call(params.args))
-            } else {
-                let mut given = params.args.into_iter();
-                let argument = given.next();
-                call.constants = given.collect();
-                argument
-            };
-            if let Some(argument) = argument.as_ref().filter(|_| counts_nulls) {
-                let is_null = argument.clone().is_null();
-                let is_null = params.filter.iter().fold(is_null, |is_null, filter| is_null.and(*filter.clone()));
-                call.nulls.push(Some(when(is_null, lit(1_i64)).end()?));
-            }
-            call.arguments.push(match params.filter {
-                Some(filter) => {
-                    // Counting values that are never NULL is counting rows.
-                    let is_counted = |argument: &Expr| argument.nullable(branch.scope.as_ref()).unwrap_or(true);
-                    let counts_rows = call.function == "count" && !call.is_distinct;
-                    let argument = argument.filter(|argument| !counts_rows || is_counted(argument));
-                    Some(filtered(argument, *filter)?)
-                }
-                None => argument,
-            });
-        }
-        if call.function == "count" && !call.constants.is_empty() {
-            let hint = "count one column";
-            let place = self.landmarks.place_of("count");
-            return Err(external(PlanError::unsupported(place, "COUNT of several columns", hint)));
-        }
-        Ok(call)
-    }
-
     /// What a call computes of all values of a group; `None` where accumulators of a fixed size will do.
     fn holistic(&self, call: &Call) -> Result<Option<Holistic>> {
         let percentile = |fraction: f64, is_continuous: bool| Holistic::Percentile {
@@ -212,7 +143,8 @@ impl Lowering<'_> {
         let refused = |data_type: &DataType| self.refused_type(&function, data_type);
         if let Some(own) = call.own.take() {
             let accumulator = self.own_accumulator(collector, &call, own, arguments)?;
-            return Ok((WindowColumn::Value { accumulator, count: None }, field.data_type().clone(), true));
+            let column = WindowColumn::Value { accumulator, count: None };
+            return Ok((column, held_or_same(field.data_type()), function != "regr_count"));
         }
         let Some(data_type) = collector.type_of(&arguments)? else {
             let count = collector.add(Accumulate::Count, arguments)?;
@@ -266,7 +198,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// What a function that the program defined keeps of rows of its arguments.
+    /// What a function with states of its own keeps of rows of its arguments.
     fn own_accumulator(
         &self,
         collector: &mut Collector,
@@ -276,8 +208,8 @@ impl Lowering<'_> {
     ) -> Result<usize> {
         if call.is_distinct {
             let construct = format!("DISTINCT in {}", call.function.to_uppercase());
-            let hint = "let the function pass over values that it has seen";
-            return Err(external(PlanError::unsupported(self.landmarks.place_of(&call.function), construct, hint)));
+            let place = self.landmarks.place_of(&call.function);
+            return Err(external(PlanError::unsupported(place, construct, distinct_hint(&call.function))));
         }
         self.check_inputs(collector)?;
         let data_type = collector.type_of(&arguments)?.expect("its arguments are one value");
@@ -297,8 +229,9 @@ impl Lowering<'_> {
         let nullable = collector.may_be_empty || collector.is_nullable(arguments.iter().flatten());
         let (accumulate, counts_values) = match function {
             "sum" => (sum_of(data_type, false), true),
-            "min" => (Some(Accumulate::Minimum).filter(|_| is_compared(data_type)), true),
-            "max" => (Some(Accumulate::Maximum).filter(|_| is_compared(data_type)), true),
+            // FALSE is less than TRUE.
+            "min" | "bool_and" | "every" => (Some(Accumulate::Minimum).filter(|_| is_compared(data_type)), true),
+            "max" | "bool_or" => (Some(Accumulate::Maximum).filter(|_| is_compared(data_type)), true),
             // These know by themselves whether there was a value.
             "first_value" => (Some(Accumulate::First).filter(|_| held_type(data_type).is_some()), false),
             "last_value" => (Some(Accumulate::Last).filter(|_| held_type(data_type).is_some()), false),

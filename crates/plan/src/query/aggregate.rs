@@ -16,6 +16,7 @@ use super::draft::{
     Branch, INPUT, PipelineDraft, Relation, TargetDraft, WINDOW, cast_to, column, held_or_same, held_type,
     without_dictionary_cast,
 };
+use super::grouping_sets::Sets;
 use super::lower::{Lowering, materialize, simplify};
 use super::names::Names;
 use super::window::{WINDOW_COLUMNS, result_time_field};
@@ -41,30 +42,76 @@ impl Lowering<'_> {
             return Ok(relation.clone());
         }
         let input = self.relation(&aggregate.input)?;
+        let sets = Sets::of(aggregate)?;
+        let mut branches = Vec::new();
+        for (number, set) in sets.iter().enumerate() {
+            branches.extend(self.group_by_set(&input, aggregate, &sets, (number, set))?.branches);
+        }
+        let relation = Relation { branches };
+        self.draft.aggregates.push((plan.clone(), relation.clone()));
+        Ok(relation)
+    }
+
+    /// Groups rows by a set of the grouping expressions, given its number and which of all these it has.
+    fn group_by_set(
+        &mut self,
+        input: &Relation,
+        aggregate: &Aggregate,
+        sets: &Sets,
+        (number, set): (usize, &[usize]),
+    ) -> Result<Relation> {
         let schema = aggregate.input.schema();
         // The plan has a column once for what is grouped by twice.
         let grouping = grouping_set_to_exprlist(&aggregate.group_expr)?;
-        let mut groups = Vec::new();
-        for branch in &input.branches {
-            let group = |expression: &&Expr| simplify(branch.substitute(expression, schema)?, &branch.scope);
-            groups.push(grouping.iter().map(group).collect::<Result<Vec<_>>>()?);
-        }
+        // Several sets have no result where there are no rows, the one that has no member among them.
+        let is_all_rows = set.is_empty() && sets.are_several();
+        let members = |branch: &Branch| {
+            let group = |member: &usize| simplify(branch.substitute(grouping[*member], schema)?, &branch.scope);
+            set.iter().map(group).chain(is_all_rows.then(|| Ok(lit(true)))).collect::<Result<Vec<_>>>()
+        };
+        let input = self.by_window_or_apart(input.clone(), members)?;
+        let groups = input.branches.iter().map(members).collect::<Result<Vec<_>>>()?;
+        let fields = aggregate.schema.fields();
+        let mut set_fields: Vec<FieldRef> = set.iter().map(|member| fields[*member].clone()).collect();
+        set_fields.extend(is_all_rows.then(|| Arc::new(Field::new("all", DataType::Boolean, false))));
+        let keys = set_fields.len();
         let mut aggregates = Vec::new();
-        for expression in &aggregate.aggr_expr {
-            let substituted = input.branches.iter().map(|branch| branch.substitute(expression, schema));
-            aggregates.push(substituted.collect::<Result<Vec<_>>>()?);
+        let mut functions = Vec::new();
+        for (expression, field) in aggregate.aggr_expr.iter().zip(&fields[sets.first_aggregate()..]) {
+            functions.push(sets.function(number, expression, aggregate, self.landmarks)?);
+            if functions.last().is_some_and(Option::is_none) {
+                let substituted = input.branches.iter().map(|branch| branch.substitute(expression, schema));
+                aggregates.push(substituted.collect::<Result<Vec<_>>>()?);
+                set_fields.push(field.clone());
+            }
         }
-        let fields = aggregate.schema.fields().iter().cloned().collect();
-        let relation = self.group(input, groups, aggregates, fields)?;
-        self.draft.aggregates.push((plan.clone(), relation.clone()));
+        let mut relation = self.group(input, groups, aggregates, set_fields)?;
+        for branch in &mut relation.branches {
+            let mut computed = branch.columns.split_off(keys).into_iter();
+            let next =
+                |constant: &Option<Expr>| constant.clone().or_else(|| computed.next()).expect("a column for each");
+            let aggregates = functions.iter().map(next).collect();
+            branch.columns = sets.columns(set, &branch.columns, aggregates, &aggregate.schema)?;
+        }
         Ok(relation)
     }
 
     /// `SELECT DISTINCT`: groups by all columns.
     pub(super) fn distinct(&mut self, input: &LogicalPlan) -> Result<Relation> {
         let relation = self.relation(input)?;
+        let relation = self.by_window_or_apart(relation, |branch| Ok(branch.columns.clone()))?;
         let groups = relation.branches.iter().map(|branch| branch.columns.clone()).collect();
         self.group(relation, groups, Vec::new(), input.schema().fields().iter().cloned().collect())
+    }
+
+    /// Rows that are grouped: those of windows that have a row several times are read one by one where `groups` has none of the windows' bounds.
+    fn by_window_or_apart(&self, input: Relation, groups: impl Fn(&Branch) -> Result<Vec<Expr>>) -> Result<Relation> {
+        for branch in &input.branches {
+            if groups(branch)?.iter().any(|group| self.bound(branch, group).is_some()) {
+                return Ok(input);
+            }
+        }
+        input.each_in_its_windows()
     }
 
     /// Groups rows. `groups` holds the grouping expressions of each branch; `aggregates` for each aggregate one expression
@@ -301,11 +348,21 @@ impl Lowering<'_> {
         if windows.iter().any(|window| *window != first) {
             return Err(external(different_windows(self.landmarks.grouping)));
         }
-        if let Some(window) = first {
-            return Ok(window);
+        match first {
+            Some(window) => Ok(window),
+            None => self.window_of_all(input),
         }
+    }
+
+    /// The window over all rows, which must have an end.
+    pub(super) fn window_of_all(&self, input: &Relation) -> Result<Window> {
         if self.draft.is_bounded(input) {
             return Ok(Window::Global);
+        }
+        if let Some(place) = input.branches.iter().find_map(|branch| branch.apart) {
+            let construct = "grouping rows that are in several windows behind a condition on the bounds of these";
+            let hint = "write the condition behind HAVING, or around the query";
+            return Err(external(PlanError::unsupported(Some(place), construct, hint)));
         }
         let construct = format!("{} without a window over an unbounded table", self.landmarks.grouping_construct);
         let hint = self.landmarks.windowed_grouping();

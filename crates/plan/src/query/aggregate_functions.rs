@@ -18,13 +18,37 @@ use crate::parse::shown_name;
 /// Says of a window's results whether they are its first or correct others.
 pub(crate) const RESULT_KIND: &str = "result_kind";
 
+/// Says which keys of a set of GROUPING SETS are rolled up; it is also written GROUPING_ID.
+pub(super) const GROUPING: &str = "grouping";
+
+/// Numbers equal sets of GROUPING SETS.
+pub(super) const GROUP_ID: &str = "group_id";
+
 /// The functions by their own names; `variance` is another name of `var_samp`.
-pub(super) const AGGREGATES: [&str; 22] = [
+pub(super) const AGGREGATES: [&str; 43] = [
     "count",
     "sum",
     "avg",
     "min",
     "max",
+    "bool_and",
+    "bool_or",
+    "every",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "corr",
+    "covar_pop",
+    "covar_samp",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_count",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
     "var_pop",
     "var_samp",
     "variance",
@@ -41,6 +65,9 @@ pub(super) const AGGREGATES: [&str; 22] = [
     "listagg",
     "approx_count_distinct",
     "approx_percentile",
+    GROUPING,
+    "grouping_id",
+    GROUP_ID,
     RESULT_KIND,
 ];
 
@@ -55,16 +82,7 @@ pub(super) fn instead_of(name: &str) -> Option<&'static str> {
         "approx_distinct" => "write APPROX_COUNT_DISTINCT(column)",
         "approx_median" => "write APPROX_PERCENTILE(column, 0.5)",
         "approx_percentile_cont" => "write APPROX_PERCENTILE(column, 0.95)",
-        "bit_and" | "bit_or" | "bit_xor" => "register it from Rust as a function of your own",
-        "bool_and" => "write MIN(CASE WHEN condition THEN 1 ELSE 0 END) = 1",
-        "bool_or" => "write MAX(CASE WHEN condition THEN 1 ELSE 0 END) = 1",
         "collect" | "json_arrayagg" => "write ARRAY_AGG(column)",
-        "corr" | "covar_pop" | "covar_samp" | "regr_slope" => {
-            "compute it from AVG(x * y), AVG(x), AVG(y) and VAR_POP(x)"
-        }
-        "grouping" | "grouping_id" | "group_id" => {
-            "write one INSERT for each set of keys, in one EXECUTE STATEMENT SET"
-        }
         "json_objectagg" => "write LISTAGG(key || ':' || value)",
         "nth_value" => "use FIRST_VALUE or LAST_VALUE",
         "stddev" => "write STDDEV_SAMP or STDDEV_POP",
@@ -88,6 +106,7 @@ pub(super) fn aggregate_function(name: &str) -> Option<Arc<AggregateUDF>> {
         "var_samp" | "variance" => variance::var_samp_udaf(),
         "stddev_pop" => stddev::stddev_pop_udaf(),
         "stddev_samp" => stddev::stddev_udaf(),
+        "grouping_id" => return aggregate_function(GROUPING),
         name => OWN.iter().find(|function| function.name() == name)?.clone(),
     })
 }
@@ -108,6 +127,10 @@ enum Parameter {
     Fraction,
     /// A string.
     Text,
+    /// An integer.
+    Integer,
+    /// A condition.
+    Boolean,
 }
 
 /// A function of our own.
@@ -125,9 +148,27 @@ struct Definition {
     returns: fn(&[DataType]) -> DataType,
 }
 
-const DEFINITIONS: [Definition; 14] = {
-    use Parameter::{Any, Fraction, Number, Text};
+const DEFINITIONS: [Definition; 34] = {
+    use Parameter::{Any, Boolean, Fraction, Integer, Number, Text};
     [
+        define("bool_and", &[Boolean], first, "BOOL_AND(condition)"),
+        define("bool_or", &[Boolean], first, "BOOL_OR(condition)"),
+        define("every", &[Boolean], first, "EVERY(condition)"),
+        define("bit_and", &[Integer], first, "BIT_AND(column)"),
+        define("bit_or", &[Integer], first, "BIT_OR(column)"),
+        define("bit_xor", &[Integer], first, "BIT_XOR(column)"),
+        define("corr", &[Number, Number], double, "CORR(y, x)"),
+        define("covar_pop", &[Number, Number], double, "COVAR_POP(y, x)"),
+        define("covar_samp", &[Number, Number], double, "COVAR_SAMP(y, x)"),
+        define("regr_avgx", &[Number, Number], double, "REGR_AVGX(y, x)"),
+        define("regr_avgy", &[Number, Number], double, "REGR_AVGY(y, x)"),
+        define("regr_count", &[Number, Number], bigint, "REGR_COUNT(y, x)"),
+        define("regr_intercept", &[Number, Number], double, "REGR_INTERCEPT(y, x)"),
+        define("regr_r2", &[Number, Number], double, "REGR_R2(y, x)"),
+        define("regr_slope", &[Number, Number], double, "REGR_SLOPE(y, x)"),
+        define("regr_sxx", &[Number, Number], double, "REGR_SXX(y, x)"),
+        define("regr_sxy", &[Number, Number], double, "REGR_SXY(y, x)"),
+        define("regr_syy", &[Number, Number], double, "REGR_SYY(y, x)"),
         define("first_value", &[Any], first, "FIRST_VALUE(column)"),
         define("last_value", &[Any], first, "LAST_VALUE(column)"),
         define("median", &[Number], double, "MEDIAN(column)"),
@@ -154,6 +195,8 @@ const DEFINITIONS: [Definition; 14] = {
         ),
         ordered_set("mode", &[Any], first, "MODE(column)"),
         define("array_agg", &[Any], array, "ARRAY_AGG(column)"),
+        define(GROUPING, &[Any], bigint, "GROUPING(key)"),
+        define(GROUP_ID, &[], bigint, "GROUP_ID()"),
         define(RESULT_KIND, &[], text, "RESULT_KIND()"),
         Definition { required: 1, ..define("listagg", &[Text, Text], first, "LISTAGG(column, ', ')") },
         define("approx_count_distinct", &[Any], bigint, "APPROX_COUNT_DISTINCT(column)"),
@@ -211,6 +254,7 @@ impl Function {
         // DataFusion coerces no arguments where there are none.
         let signature = match definition.parameters {
             [] => Signature::nullary(Volatility::Immutable),
+            _ if definition.name == GROUPING => Signature::variadic_any(Volatility::Immutable),
             _ => Signature::user_defined(Volatility::Immutable),
         };
         Function { definition, signature }
@@ -246,7 +290,7 @@ impl AggregateUDFImpl for Function {
 
     fn is_nullable(&self) -> bool {
         // Of no values the number is zero.
-        self.definition.name != "approx_count_distinct"
+        !matches!(self.definition.name, "approx_count_distinct" | "regr_count" | GROUPING | GROUP_ID)
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
@@ -263,6 +307,12 @@ impl AggregateUDFImpl for Function {
                 Parameter::Number => ("a number", is_number.then_some(DataType::Float64)),
                 Parameter::Fraction => ("a number from 0 to 1", is_number.then_some(DataType::Float64)),
                 Parameter::Text => ("a string", (given.is_string() || given.is_null()).then_some(DataType::Utf8View)),
+                Parameter::Integer if given.is_null() => ("an integer", Some(DataType::Int32)),
+                Parameter::Integer => ("an integer", held_type(given).filter(DataType::is_signed_integer)),
+                Parameter::Boolean => {
+                    let fits = *given == DataType::Boolean || given.is_null();
+                    ("a condition", fits.then_some(DataType::Boolean))
+                }
             };
             match fits {
                 Some(data_type) => Ok(data_type),

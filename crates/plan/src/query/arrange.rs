@@ -1,7 +1,7 @@
 //! ORDER BY, LIMIT and OFFSET at the top of a query: what the program's output does with rows, not its pipelines.
 
 use datafusion_common::Result;
-use datafusion_expr::logical_plan::{FetchType, Limit, SkipType};
+use datafusion_expr::logical_plan::{FetchType, Limit, Projection, SkipType, Sort};
 use datafusion_expr::{Expr, LogicalPlan, SortExpr};
 use pelton_data::arrangement::{Arrangement, Order, OrderKey};
 
@@ -39,19 +39,12 @@ impl Lowering<'_> {
             }
             other => (other, 0, None),
         };
-        // ORDER BY a column that SELECT leaves out: a projection above drops it.
-        let (sort, chosen) = match plan {
-            LogicalPlan::Sort(sort) => (Some(sort), None),
-            LogicalPlan::Projection(projection) => match projection.input.as_ref() {
-                LogicalPlan::Sort(sort) => (Some(sort), Some(projection)),
-                _ => (None, None),
-            },
-            _ => (None, None),
-        };
+        let (sort, chosen) = sort_of(plan);
         let Some(sort) = sort else {
-            return Ok(Arranged { relation: self.relation(plan)?, keys: Vec::new(), offset, rows_max });
+            let relation = self.relation(plan)?.each_in_its_windows()?;
+            return Ok(Arranged { relation, keys: Vec::new(), offset, rows_max });
         };
-        let mut relation = self.relation(&sort.input)?;
+        let mut relation = self.relation(&sort.input)?.each_in_its_windows()?;
         if !self.draft.is_bounded(&relation) {
             let hint = "leave it out: windows come out in the order of their time";
             let construct = "ORDER BY over an unbounded table";
@@ -59,12 +52,13 @@ impl Lowering<'_> {
         }
         let keys = sort.expr.iter().map(|key| sort_key(key, &relation, &sort.input)).collect::<Result<_>>()?;
         if let Some(projection) = chosen {
-            relation = relation.project(&projection.expr, sort.input.schema())?;
+            relation = relation.project(&projection.expr, projection.input.schema())?;
         }
         Ok(Arranged { relation, keys, offset, rows_max })
     }
 
-    fn limits(&self, limit: &Limit) -> Result<(usize, Option<usize>)> {
+    /// OFFSET, and LIMIT where there is one.
+    pub(super) fn limits(&self, limit: &Limit) -> Result<(usize, Option<usize>)> {
         match (limit.get_skip_type()?, limit.get_fetch_type()?) {
             (SkipType::Literal(offset), FetchType::Literal(rows_max)) => Ok((offset, rows_max)),
             _ => {
@@ -118,6 +112,18 @@ impl Lowering<'_> {
             return Err(external(PlanError::unsupported(place, construct, hint)));
         }
         Ok(known)
+    }
+}
+
+/// The ORDER BY of a plan, and the projection above it that drops columns which SELECT leaves out.
+pub(super) fn sort_of(plan: &LogicalPlan) -> (Option<&Sort>, Option<&Projection>) {
+    match plan {
+        LogicalPlan::Sort(sort) => (Some(sort), None),
+        LogicalPlan::Projection(projection) => match projection.input.as_ref() {
+            LogicalPlan::Sort(sort) => (Some(sort), Some(projection)),
+            _ => (None, None),
+        },
+        _ => (None, None),
     }
 }
 

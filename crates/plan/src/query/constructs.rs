@@ -8,6 +8,7 @@ use sqlparser::ast::{
     SetOperator, SetQuantifier, Spanned, visit_expressions,
 };
 
+use super::grouping_sets::{SETS_MAX, grouped, written_sets};
 use super::locate::aggregate_in;
 use crate::error::{Place, PlanError};
 
@@ -30,17 +31,6 @@ pub(super) fn check_syntax(expression: &Expr, place: Option<Place>) -> Result<()
 
 pub(super) fn refuse(place: Option<Place>, construct: &str, instead: &str) -> Result<(), PlanError> {
     Err(PlanError::unsupported(place, construct, instead))
-}
-
-/// A query inside another has no order and all of its rows.
-pub(super) fn check_subquery(order: Option<Place>, limit: Option<Place>) -> Result<(), PlanError> {
-    if order.is_some() {
-        return refuse(order, "ORDER BY in a subquery or view", "write it at the end of the whole query");
-    }
-    if limit.is_some() {
-        return refuse(limit, "LIMIT in a subquery or view", "write it at the end of the whole query");
-    }
-    Ok(())
 }
 
 pub(super) fn order_place(query: &Query) -> Result<Option<Place>, PlanError> {
@@ -75,21 +65,25 @@ pub(super) fn limit_place(query: &Query) -> Result<Option<Place>, PlanError> {
     Ok(place.or_else(|| Place::of(query.span())))
 }
 
-pub(super) fn check_set(body: &SetExpr) -> Result<(), PlanError> {
-    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
+/// Refuses what of UNION, INTERSECT and EXCEPT is read and cannot be planned. Returns the first of them that looks for equal rows, and its place.
+pub(super) fn check_set(body: &SetExpr) -> Result<Option<(&'static str, Option<Place>)>, PlanError> {
+    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(None) };
     let place = Place::of(right.span());
-    let is_all = matches!(set_quantifier, SetQuantifier::All);
-    match op {
-        SetOperator::Union if is_all => {
-            check_set(left)?;
-            check_set(right)
-        }
-        SetOperator::Union => refuse(place, "UNION of distinct rows", "write UNION ALL"),
-        SetOperator::Intersect => refuse(place, "INTERSECT", "join with a bounded table"),
-        SetOperator::Except | SetOperator::Minus => {
-            refuse(place, "EXCEPT", "LEFT JOIN a bounded table and keep the rows WHERE its key IS NULL")
-        }
-    }
+    let of_left = check_set(left)?;
+    let of_right = check_set(right)?;
+    let is_all = match set_quantifier {
+        SetQuantifier::All => true,
+        SetQuantifier::None | SetQuantifier::Distinct => false,
+        _ => return refuse(place, &format!("{op} BY NAME"), "name the columns in the same order").map(|()| None),
+    };
+    let own = match op {
+        SetOperator::Union if is_all => None,
+        SetOperator::Union => Some(("UNION", place)),
+        SetOperator::Intersect => Some(("INTERSECT", place)),
+        SetOperator::Except => Some(("EXCEPT", place)),
+        SetOperator::Minus => return refuse(place, "MINUS", "write EXCEPT").map(|()| None),
+    };
+    Ok(of_left.or(own).or(of_right))
 }
 
 /// The names of common table expressions of one WITH differ.
@@ -128,18 +122,14 @@ pub(super) fn check_select(select: &Select) -> Result<(), PlanError> {
         }
     }
     if let GroupByExpr::Expressions(expressions, modifiers) = &select.group_by {
-        for expression in expressions {
-            let place = Place::of(expression.span()).or(place);
-            let instead = "write one INSERT for each set of keys, in one EXECUTE STATEMENT SET";
-            match expression {
-                Expr::GroupingSets(_) => return refuse(place, "GROUPING SETS", instead),
-                Expr::Rollup(_) => return refuse(place, "ROLLUP", instead),
-                Expr::Cube(_) => return refuse(place, "CUBE", instead),
-                _ => check_key(expression)?,
-            }
+        if written_sets(expressions).is_err() {
+            let place = expressions.first().and_then(|first| Place::of(first.span())).or(place);
+            let message = format!("GROUP BY stands for more than {SETS_MAX} sets of keys");
+            return Err(PlanError::invalid(place, message).with_hint("list those that are needed in GROUPING SETS"));
         }
+        expressions.iter().flat_map(grouped).try_for_each(check_key)?;
         if !modifiers.is_empty() {
-            return refuse(place, "GROUP BY … WITH", "write one INSERT for each set of keys");
+            return refuse(place, "GROUP BY … WITH", "write ROLLUP (a, b), CUBE (a, b) or GROUPING SETS");
         }
     }
     for (clause, condition) in [("WHERE", &select.selection), ("HAVING", &select.having)] {

@@ -21,7 +21,7 @@ use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlTo
 use pelton_data::column::logical_type;
 use pelton_functions::scalar_functions;
 use sqlparser::ast::{
-    self, BinaryOperator, Ident, Query, Select, SelectItem, Spanned, Statement, VisitMut, VisitorMut,
+    self, BinaryOperator, GroupByExpr, Ident, Query, Select, SelectItem, Spanned, Statement, VisitMut, VisitorMut,
 };
 
 use super::aggregate_functions::{AGGREGATES, aggregate_function};
@@ -30,6 +30,7 @@ use super::decimals::LongProducts;
 use super::flink_types::flink_expression;
 use super::foreign::Foreign;
 use super::foreign_types;
+use super::grouping_sets::written_sets;
 use super::landmarks::{survey_expression, survey_view};
 use super::literals;
 use super::locate;
@@ -449,6 +450,11 @@ fn respell(written: &mut impl VisitMut) {
         }
 
         fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            if let GroupByExpr::Expressions(expressions, _) = &mut select.group_by
+                && let Ok(Some(sets)) = written_sets(expressions)
+            {
+                *expressions = vec![ast::Expr::GroupingSets(sets)];
+            }
             let mut aliases = Aliases::default();
             for (position, item) in select.projection.iter_mut().enumerate() {
                 let SelectItem::UnnamedExpr(expression) = item else { continue };

@@ -46,6 +46,8 @@ pub(super) struct Draft {
     /// Windows whose rows are numbered in the descending order of a time attribute: where the first alone is kept, it is the last that came of those of
     /// one time.
     pub descending: Vec<usize>,
+    /// Windows that keep all of their rows, as the plan wants it, or as many as a LIMIT says.
+    pub numbered_whole: Vec<usize>,
     pub overs: Vec<OverSpec>,
     pub outputs: Vec<OutputDraft>,
     /// The session's time zone, where it is not UTC.
@@ -96,6 +98,8 @@ pub(super) struct Branch {
     /// The relation's columns, in terms of the scope.
     pub columns: Vec<Expr>,
     pub cut: Option<Cut>,
+    /// The window function whose rows a condition on their windows has made rows of these, if one has.
+    pub apart: Option<Place>,
 }
 
 /// The windows that a branch's rows fall into.
@@ -245,7 +249,7 @@ impl Branch {
         let columns = fields.iter().map(|field| sql_level(column(INPUT, field.name()), field)).collect();
         let qualified = fields.into_iter().map(|field| (Some(TableReference::bare(INPUT)), field));
         let scope = DFSchema::new_with_metadata(qualified.collect(), Default::default())?;
-        Ok(Branch { input, scope: Arc::new(scope), steps: Vec::new(), columns, cut: None })
+        Ok(Branch { input, scope: Arc::new(scope), steps: Vec::new(), columns, cut: None, apart: None })
     }
 
     /// An expression over the relation, whose columns `schema` describes, in terms of this branch's scope.

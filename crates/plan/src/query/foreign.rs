@@ -10,6 +10,7 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
+use super::landmarks::has_order_inside;
 use super::locate::is_aggregate;
 use crate::error::Place;
 use crate::explain::{Notes, flink, reserved};
@@ -51,6 +52,9 @@ impl Foreign {
             Expr::Function(call) => {
                 let (name, span) = (call.name.to_string(), call.name.span());
                 let stands_in = span.start == span.end;
+                if has_order_inside(call) {
+                    self.note(Place::of(span), Some(flink::order_note(&name)));
+                }
                 if !stands_in && !is_own(&name) {
                     self.note(Place::of(span), flink::function_note(&name));
                 }

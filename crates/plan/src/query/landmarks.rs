@@ -1,24 +1,27 @@
 //! A walk over a query's syntax tree before it is planned: refuses what cannot be planned while its place is still known,
 //! and keeps the places that later errors point at.
 
+mod grouping;
+
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     BinaryOperator, CastKind, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, GroupByExpr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SelectItem, Spanned,
-    TableFactor, Value, ValueWithSpan, Visit, Visitor, WindowSpec, WindowType,
+    FunctionArguments, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, Spanned, TableFactor, Value,
+    ValueWithSpan, Visit, Visitor, WindowSpec, WindowType,
 };
 
 use datafusion_expr::planner::ContextProvider;
 
-use super::aggregate_functions::{AGGREGATES, instead_of};
+use super::aggregate_call::is_ordered_by_clause;
+use super::aggregate_functions::instead_of;
 use super::constants;
 use super::constructs::{
-    check_join, check_select, check_set, check_subquery, check_syntax, check_with, limit_place, order_place, refuse,
+    check_join, check_select, check_set, check_syntax, check_with, limit_place, order_place, refuse,
 };
 use super::context::{Context, TABLE_FUNCTIONS};
 use super::over;
-use super::window::{Call, WINDOW_COLUMNS};
+use super::window::Call;
 use crate::error::{Place, PlanError};
 use crate::parse::written_name;
 
@@ -35,6 +38,8 @@ pub(crate) struct Landmarks {
     pub order: Option<Place>,
     /// Its LIMIT or OFFSET.
     pub limit: Option<Place>,
+    /// The first LIMIT or OFFSET of a subquery.
+    pub inner_limit: Option<Place>,
     /// Casts: the type as written, in capitals, and place.
     pub casts: Vec<(String, Place)>,
     /// Its first join.
@@ -116,6 +121,15 @@ impl Landmarks {
         if self.grouping.is_none() || (self.is_grouping_windowed && !other.is_grouping_windowed) {
             self.grouping = other.grouping;
             self.is_grouping_windowed = other.is_grouping_windowed;
+        }
+    }
+
+    /// Notes what groups rows, unless another has been noted that says more.
+    fn note_grouping(&mut self, construct: &'static str, place: Option<Place>, is_windowed: bool) {
+        if self.grouping.is_none() || (self.is_grouping_windowed && !is_windowed) {
+            self.grouping = place;
+            self.grouping_construct = construct;
+            self.is_grouping_windowed = is_windowed;
         }
     }
 
@@ -339,6 +353,12 @@ fn counts_distinct_rows(function: &Function) -> bool {
     arguments.duplicate_treatment == Some(DuplicateTreatment::Distinct) && arguments.args.iter().any(is_all)
 }
 
+/// Whether ORDER BY stands behind the arguments of a call.
+pub(super) fn has_order_inside(function: &Function) -> bool {
+    let FunctionArguments::List(arguments) = &function.args else { return false };
+    arguments.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)))
+}
+
 fn is_window_function(function: &Function) -> bool {
     let name = function.name.to_string();
     TABLE_FUNCTIONS.iter().any(|window| name.eq_ignore_ascii_case(window))
@@ -370,12 +390,16 @@ impl Walk<'_, '_> {
     fn check_query(&mut self, query: &Query) -> Result<(), PlanError> {
         let (order, limit) = (order_place(query)?, limit_place(query)?);
         if self.around.contains(&Part::Query) {
-            check_subquery(order, limit)?;
+            self.landmarks.inner_limit = self.landmarks.inner_limit.or(limit);
         } else {
             (self.landmarks.order, self.landmarks.limit) = (order, limit);
         }
-        check_set(&query.body)?;
-        check_with(query)
+        check_with(query)?;
+        if let Some((construct, place)) = check_set(&query.body)? {
+            // A grouping that is by no window says more.
+            self.landmarks.note_grouping(construct, place, true);
+        }
+        Ok(())
     }
 
     /// Numbers have a type that holds them.
@@ -400,13 +424,9 @@ impl Walk<'_, '_> {
             let error = PlanError::invalid(place, "COUNT(DISTINCT *) does not say which values are distinct");
             return Err(error.with_hint("write COUNT(DISTINCT column), or COUNT(*) of a subquery SELECT DISTINCT"));
         }
+        self.check_order_inside(&name, function, place)?;
         if let Some(window) = &function.over {
             return self.check_over(function, window, place);
-        }
-        if let FunctionArguments::List(arguments) = &function.args
-            && arguments.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)))
-        {
-            return refuse(place, &format!("ORDER BY inside {shown}"), "values come in the order of their arrival");
         }
         let aggregate = self.context.get_aggregate_meta(&name);
         if !function.within_group.is_empty() && aggregate.is_some_and(|known| !known.supports_within_group_clause()) {
@@ -437,11 +457,29 @@ impl Walk<'_, '_> {
         match name.as_str() {
             // Arguments of table functions are expressions as well.
             "descriptor" => Ok(()),
+            // Inside of GROUPING SETS they are read as calls.
+            "rollup" | "cube" => Ok(()),
             _ if is_window_function(function) => Ok(()),
             "proctime" => refuse(place, "PROCTIME() in a query", "declare a column AS PROCTIME() in CREATE TABLE"),
             "unnest" => refuse(place, "UNNEST", "have one row for each element in the input"),
             _ => Err(self.context.unknown_function(&function.name.to_string(), place)),
         }
+    }
+
+    /// Checks that a function which has ORDER BY behind its arguments takes it.
+    fn check_order_inside(&self, name: &str, function: &Function, place: Option<Place>) -> Result<(), PlanError> {
+        if !has_order_inside(function) {
+            return Ok(());
+        }
+        let shown = name.to_uppercase();
+        if function.over.is_some() {
+            let hint = "leave it out: rows come in the order of OVER";
+            return refuse(place, &format!("ORDER BY inside {shown} … OVER"), hint);
+        }
+        if is_ordered_by_clause(name) && !self.context.is_own(name) {
+            return Ok(());
+        }
+        refuse(place, &format!("ORDER BY inside {shown}"), "values come in the order of their arrival")
     }
 
     /// Checks a call of a function that is no program's own. What may never be computed is let be.
@@ -499,31 +537,6 @@ impl Walk<'_, '_> {
         self.landmarks.over_orders.push((name.unwrap_or_default(), Place::of(column.span()).or(place)));
         Ok(())
     }
-
-    fn note_grouping(&mut self, select: &Select) {
-        let aggregate = select.projection.iter().find_map(aggregate_place);
-        let (construct, place, is_windowed) = match &select.group_by {
-            GroupByExpr::Expressions(expressions, _) if !expressions.is_empty() => {
-                let is_windowed = expressions.iter().any(names_window);
-                let place = Place::of(expressions[0].span());
-                let names = |bound: &str| expressions.iter().any(|expression| is_named(expression, bound));
-                if is_windowed && !(names(WINDOW_COLUMNS[0]) && names(WINDOW_COLUMNS[1])) {
-                    let note = "Flink groups by windows where window_start and window_end both stand in GROUP BY; \
-                                otherwise it gives a changing result in its streaming mode";
-                    self.context.foreign.borrow_mut().note(place, Some(note.to_string()));
-                }
-                ("GROUP BY", place, is_windowed)
-            }
-            _ if aggregate.is_some() => ("an aggregate", aggregate, false),
-            _ if select.distinct.is_some() => ("SELECT DISTINCT", Place::of(select.span()), false),
-            _ => return,
-        };
-        if self.landmarks.grouping.is_none() || (self.landmarks.is_grouping_windowed && !is_windowed) {
-            self.landmarks.grouping = place;
-            self.landmarks.grouping_construct = construct;
-            self.landmarks.is_grouping_windowed = is_windowed;
-        }
-    }
 }
 
 /// The function that DataFusion plans an expression with syntax of its own as.
@@ -538,41 +551,4 @@ fn written_as_syntax(expression: &Expr) -> Option<&'static str> {
         Expr::Ceil { .. } => "ceil",
         _ => return None,
     })
-}
-
-fn names_window(expression: &Expr) -> bool {
-    WINDOW_COLUMNS.iter().any(|column| is_named(expression, column))
-}
-
-/// Whether an expression is a column of this name.
-fn is_named(expression: &Expr, column: &str) -> bool {
-    match expression {
-        Expr::Identifier(name) => name.value == column,
-        Expr::CompoundIdentifier(names) => names.last().is_some_and(|name| name.value == column),
-        _ => false,
-    }
-}
-
-/// Where an aggregate function stands at the top of a column of SELECT, or among the operands of arithmetic there.
-fn aggregate_place(item: &SelectItem) -> Option<Place> {
-    fn of(expression: &Expr) -> Option<Place> {
-        match expression {
-            Expr::Function(function) => {
-                let name = function.name.to_string().to_lowercase();
-                let is_aggregate = AGGREGATES.contains(&name.as_str());
-                if is_aggregate { Place::of(function.name.span()) } else { None }
-            }
-            Expr::BinaryOp {
-                left,
-                right,
-                op: BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::Multiply | BinaryOperator::Divide,
-            } => of(left).or_else(|| of(right)),
-            Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => of(inner),
-            _ => None,
-        }
-    }
-    match item {
-        SelectItem::UnnamedExpr(expression) | SelectItem::ExprWithAlias { expr: expression, .. } => of(expression),
-        _ => None,
-    }
 }

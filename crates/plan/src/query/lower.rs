@@ -23,7 +23,8 @@ use pelton_functions::{
 };
 
 use super::context::{CONFIGURATION, TableScanSource, external};
-use super::draft::{Branch, Cut, Draft, Relation, StepDraft, WINDOW};
+use super::copies::named_bound;
+use super::draft::{Branch, Cut, Draft, Relation, StepDraft};
 use super::fractions::keep_fractions;
 use super::join::lookup_qualifier;
 use super::landmarks::Landmarks;
@@ -53,7 +54,10 @@ impl Lowering<'_> {
             }
             LogicalPlan::SubqueryAlias(alias) => self.relation(&alias.input),
             LogicalPlan::Filter(filter) => {
-                let mut relation = self.relation(&filter.input)?;
+                let relation = self.relation(&filter.input)?;
+                let schema = filter.input.schema();
+                let named = |branch: &Branch| Ok(vec![branch.substitute(&filter.predicate, schema)?]);
+                let mut relation = relation.apart_where_named(named)?;
                 for branch in &mut relation.branches {
                     let predicate = branch.substitute(&filter.predicate, filter.input.schema())?;
                     self.filter(branch, predicate)?;
@@ -75,16 +79,9 @@ impl Lowering<'_> {
             }
             LogicalPlan::Values(values) => self.values(values),
             LogicalPlan::EmptyRelation(empty) => self.one_row(empty.produce_one_row),
-            // In a query's text they are refused before, with their place.
-            LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => {
-                let (name, rank) = if let LogicalPlan::Sort(_) = plan {
-                    ("order_by", "before limit")
-                } else {
-                    ("limit", "after order_by")
-                };
-                let construct = format!("a call of {name} that others follow");
-                Err(external(PlanError::unsupported(None, construct, format!("call it last, {rank}"))))
-            }
+            // Only the order of the whole result can be seen.
+            LogicalPlan::Sort(sort) => self.relation(&sort.input),
+            LogicalPlan::Limit(limit) => self.limited(limit),
             other => {
                 let construct = other.display().to_string();
                 let construct = construct.split([':', '(']).next().unwrap_or_default();
@@ -221,42 +218,54 @@ fn own_cast(value: Expr, to: &DataType, is_try: bool, scope: &Arc<DFSchema>) -> 
 pub(super) fn materialize(expression: Expr, branch: &Branch) -> Result<Expr> {
     let Some(cut) = &branch.cut else { return Ok(expression) };
     let replaced = expression.transform_up(|node| {
-        let Expr::Column(column) = &node else { return Ok(Transformed::no(node)) };
-        if column.relation.as_ref().is_none_or(|relation| relation.table() != WINDOW) {
-            return Ok(Transformed::no(node));
-        }
-        let bound = WINDOW_COLUMNS.iter().position(|name| *name == column.name).expect("a window column");
-        let field = branch.scope.qualified_field_from_column(column)?.1;
-        Ok(Transformed::yes(window_bound(cut, bound, field.data_type())?))
+        let Some(bound) = named_bound(&node) else { return Ok(Transformed::no(node)) };
+        let data_type = node.get_type(branch.scope.as_ref())?;
+        let (Window::Tumbling { size, offset }, Some(time)) = (cut.window, &cut.time) else {
+            return Err(external(untold_bound(cut, bound)));
+        };
+        let bounds = Bounds { stride: size, offset, start: 0, end: size, may_be_outside: false };
+        Ok(Transformed::yes(window_bound(time, &bounds, bound, &data_type)?))
     })?;
     Ok(replaced.data)
 }
 
+/// The error for a bound that a row's time does not tell.
+fn untold_bound(cut: &Cut, bound: usize) -> PlanError {
+    let whose = match cut.window {
+        Window::Session { .. } => "whose session is not over",
+        window if window.counts_rows() => "that is counted",
+        Window::Clocked(_) => "whose window is one by the clocks of a time zone",
+        _ => "that is in several windows",
+    };
+    let construct = format!("{} of a row {whose}", WINDOW_COLUMNS[bound]);
+    PlanError::unsupported(cut.place, construct, "GROUP BY window_start, window_end, or use TUMBLE")
+}
+
+/// Where one of a row's windows lies: by how much it begins and ends behind the last of the times, `stride` apart, that is not behind the row's.
+pub(super) struct Bounds {
+    pub stride: Micros,
+    pub offset: Micros,
+    pub start: Micros,
+    pub end: Micros,
+    /// Whether a row may lie behind the window.
+    pub may_be_outside: bool,
+}
+
+/// A time in microseconds.
+pub(super) fn ticks(time: &Expr) -> Expr {
+    cast(cast(time.clone(), DataType::Timestamp(TimeUnit::Microsecond, None)), DataType::Int64)
+}
+
 /// Start, end or last millisecond of a row's window, as arithmetic on the ticks of its time.
-fn window_bound(cut: &Cut, bound: usize, data_type: &DataType) -> Result<Expr> {
-    let (Window::Tumbling { size, offset }, Some(time)) = (cut.window, &cut.time) else {
-        let whose = match cut.window {
-            Window::Session { .. } => "whose session is not over",
-            window if window.counts_rows() => "that is counted",
-            Window::Clocked(_) => "whose window is one by the clocks of a time zone",
-            _ => "that is in several windows",
-        };
-        let construct = format!("{} of a row {whose}", WINDOW_COLUMNS[bound]);
-        let hint = "GROUP BY window_start, window_end, or use TUMBLE";
-        return Err(external(PlanError::unsupported(cut.place, construct, hint)));
-    };
-    let cast = |expression: Expr, to: DataType| Expr::Cast(Cast::new(Box::new(expression), to));
+pub(super) fn window_bound(time: &Expr, bounds: &Bounds, bound: usize, data_type: &DataType) -> Result<Expr> {
     let number = |micros: Micros| Expr::Literal(ScalarValue::Int64(Some(micros)), None);
-    let micros = cast(cast(time.clone(), DataType::Timestamp(TimeUnit::Microsecond, None)), DataType::Int64);
-    let size_literal = || number(size);
-    // The remainder of a negative number is negative: add the size and take it again.
-    let since_offset = if offset == 0 { micros.clone() } else { micros.clone() - number(offset) };
-    let start = micros - ((since_offset % size_literal()) + size_literal()) % size_literal();
-    let instant = match bound {
-        0 => start,
-        1 => start + size_literal(),
-        _ => start + number(size - 1_000),
-    };
+    let later = |instant: Expr, micros: Micros| if micros == 0 { instant } else { instant + number(micros) };
+    let micros = ticks(time);
+    let stride = || number(bounds.stride);
+    // The remainder of a negative number is negative: add the stride and take it again.
+    let since_offset = if bounds.offset == 0 { micros.clone() } else { micros.clone() - number(bounds.offset) };
+    let before = micros - ((since_offset % stride()) + stride()) % stride();
+    let instant = later(before, [bounds.start, bounds.end, bounds.end - 1_000][bound]);
     Ok(cast(cast(instant, DataType::Timestamp(TimeUnit::Microsecond, None)), data_type.clone()))
 }
 

@@ -3,7 +3,7 @@
 //! A query's syntax tree is walked once for what cannot be planned (`landmarks`, `constructs`), constants among it (`constants`). DataFusion resolves its names against the
 //! catalogue (`context`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
 //! those of Flink (`literals`, `flink_types`, `decimals`; numbers as instants: `instants`; casts that fail only where they are computed: `deferred_casts`; where types are others is noted: `foreign_types`, what is written in other ways: `foreign`) and to agree (`optimize`), casts and functions of instants go by the clocks of the session's zone (`zone`), and the two zeros of floats one (`zeros`); lists of `IN` are simplified as NULL allows (`memberships`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
-//! `aggregate`, `accumulate`, `session`, `over`, `ranking`, `join`). ORDER BY and LIMIT at the top become the output's (`arrange`); an insert fits the columns to its
+//! `aggregate`, `grouping_sets`, `aggregate_call`, `accumulate`, `session`, `over`, `ranking`, `join`; rows of HOP and CUMULATE one by one: `copies`). INTERSECT and EXCEPT become aggregations (`set_operations`). ORDER BY and LIMIT at the top become the output's (`arrange`), below it the first rows are chosen (`limit`); an insert fits the columns to its
 //! table (`sink`). Views and common table expressions are planned by themselves (`references`). Columns of one name get others (`names`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`, `rephrase`), and parts of the
 //! text are planned by themselves to find the place (`locate`).
@@ -66,7 +66,17 @@ mod source;
 
 mod lower;
 
+mod copies;
+
+mod set_operations;
+
+mod limit;
+
 mod aggregate;
+
+mod grouping_sets;
+
+mod aggregate_call;
 
 mod accumulate;
 
@@ -302,7 +312,8 @@ pub(crate) fn columns_of_query(catalog: &Catalog, query: &sqlparser::ast::Query)
     on_deep_stack(catalog, || {
         let context = Context::new(catalog);
         let landmarks = landmarks::survey(query, &context)?;
-        let planned = context.plan_query(query).and_then(references::resolved).and_then(with_names).and_then(optimize::coerce);
+        let planned =
+            context.plan_query(query).and_then(references::resolved).and_then(with_names).and_then(optimize::coerce);
         let plan = planned.map_err(|error| locate::in_query(error, query, &context, &landmarks))?;
         Ok(plan.schema().inner().clone())
     })

@@ -13,6 +13,7 @@ pub(super) struct NamedCasts;
 impl ExprPlanner for NamedCasts {
     fn plan_aggregate(&self, mut call: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
         name_casts(&mut call.args);
+        call.order_by.iter_mut().for_each(|key| name_casts(std::slice::from_mut(&mut key.expr)));
         Ok(PlannerResult::Original(call))
     }
 

@@ -19,6 +19,7 @@ use datafusion_optimizer::{Analyzer, Optimizer, OptimizerContext};
 use super::conditions;
 use super::context::CONFIGURATION;
 use super::flink_types::flink_types;
+use super::set_operations::as_aggregations;
 use super::zeros::equate;
 
 static ANALYZER: LazyLock<Analyzer> = LazyLock::new(|| Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]));
@@ -37,6 +38,7 @@ static JOIN_RULES: LazyLock<Optimizer> = LazyLock::new(|| {
 /// Makes types agree, with casts where SQL has implicit ones.
 pub(super) fn coerce(plan: LogicalPlan) -> Result<LogicalPlan> {
     conditions::check(&plan)?;
+    let plan = as_aggregations(plan)?;
     ANALYZER.execute_and_check(flink_types(plan)?, &CONFIGURATION, |_, _| {})
 }
 

@@ -27,7 +27,7 @@ use crate::pipeline::{StreamRef, WindowAggregate, WindowColumn};
 const FORM: &str = "write SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY x DESC) AS rn FROM …) WHERE rn <= 10";
 
 /// No condition has said yet how many rows are kept.
-const UNBOUNDED: u64 = u64::MAX;
+pub(super) const UNBOUNDED: u64 = u64::MAX;
 
 pub(super) const ROW_NUMBER: &str = "row_number";
 
@@ -106,22 +106,29 @@ impl Lowering<'_> {
         });
         let groups = groups.collect::<Result<Vec<_>>>()?;
         let place = self.landmarks.over(function.fun.name());
-        let by_key = self.groups_by_key(&input, &groups, place)?;
+        // All rows are one window, and numbered as one, where they are in no order.
+        let is_ordered = !function.params.order_by.is_empty();
+        let is_windowed = is_ordered || self.numbers_windows(functions, &input, schema)?;
+        let by_key = if is_windowed { self.groups_by_key(&input, &groups, place)? } else { None };
         let is_by_key = by_key.is_some();
-        let (bounds, groups) = self.window_of(&input, by_key.unwrap_or(groups))?;
+        let (bounds, groups) = match is_windowed {
+            true => self.window_of(&input, by_key.unwrap_or(groups))?,
+            false => (self.window_of_all(&input)?, Vec::new()),
+        };
         self.check_results(&input, bounds, place)?;
-        let window = self.window_of_rows(&input, bounds)?;
+        let window = if is_windowed { self.window_of_rows(&input, bounds)? } else { bounds };
         let mut collector = Collector::new(input);
-        let mut numbered = self.numbered_columns(&mut collector, schema)?;
+        let mut numbered = self.numbered_columns(&mut collector, schema, is_windowed)?;
         functions
             .iter()
             .zip(fields)
             .for_each(|(function, field)| numbered.add_function(function, field, &mut collector));
         let is_descending = self.is_by_time_descending(&collector, function, schema)?;
-        let ranking = self.ranking(&mut collector, function, schema)?;
+        let ranking = self.ranking(&mut collector, function, schema, is_windowed)?;
         let time_column = numbered.columns.iter().position(|column| *column == WindowColumn::Time);
         let index = self.draft.windows.len();
         self.draft.descending.extend(is_descending.then_some(index));
+        self.draft.numbered_whole.extend((!is_ordered).then_some(index));
         let are_starts = |key: &&usize| self.say_starts(&collector.branches, collector.columns[**key].iter());
         let starts: Vec<usize> = ranking.keys.iter().filter(are_starts).copied().collect();
         self.draft.starts.extend(starts.into_iter().map(|key| (index, WindowColumn::Row(key))));
@@ -149,12 +156,18 @@ impl Lowering<'_> {
         Ok(Relation { branches: vec![branch] })
     }
 
-    /// The columns of the rows, which are added to those that are kept.
-    fn numbered_columns(&self, collector: &mut Collector, schema: &DFSchema) -> Result<Numbered> {
+    /// The columns of the rows, which are added to those that are kept; the bounds of windows are those of the numbered rows' where these are those
+    /// `of_windows`.
+    pub(super) fn numbered_columns(
+        &self,
+        collector: &mut Collector,
+        schema: &DFSchema,
+        of_windows: bool,
+    ) -> Result<Numbered> {
         let mut numbered = Numbered::default();
         for (index, field) in schema.fields().iter().enumerate() {
             let values: Vec<Expr> = collector.branches.iter().map(|branch| branch.columns[index].clone()).collect();
-            let (column, data_type) = match self.common_bound(collector, &values) {
+            let (column, data_type) = match self.common_bound(collector, &values).filter(|_| of_windows) {
                 Some(bound) => (WindowColumn::BOUNDS[bound].clone(), field.data_type().clone()),
                 None => match collector.hand_on(values, field.name())? {
                     Added::Constant(value) => {
@@ -188,11 +201,17 @@ impl Lowering<'_> {
     }
 
     /// Adds keys and order to the columns that are kept.
-    fn ranking(&self, collector: &mut Collector, function: &WindowFunction, schema: &DFSchema) -> Result<Ranking> {
+    fn ranking(
+        &self,
+        collector: &mut Collector,
+        function: &WindowFunction,
+        schema: &DFSchema,
+        of_windows: bool,
+    ) -> Result<Ranking> {
         let mut keys = Vec::new();
         for key in &function.params.partition_by {
             let values = collector.of_branches(key, schema)?;
-            if self.common_bound(collector, &values).is_none() {
+            if !of_windows || self.common_bound(collector, &values).is_none() {
                 keys.extend(collector.add_key(key, schema)?.filter(|key| !keys.contains(key)));
             }
         }
@@ -235,7 +254,7 @@ impl Lowering<'_> {
 
     /// Whether it is known how the rows of all branches came, whatever workers do: those of a table, or behind functions OVER them. In which order the
     /// results of a window leave that are equal in time is nobody's business.
-    fn is_arrival_known(&self, branches: &[Branch]) -> bool {
+    pub(super) fn is_arrival_known(&self, branches: &[Branch]) -> bool {
         branches.len() <= POSITION_INPUTS_MAX && branches.iter().all(|branch| self.is_stream_in_order(branch.input))
     }
 
@@ -277,7 +296,7 @@ impl Lowering<'_> {
         Ok(collector.branches.iter().zip(&values).all(is_time))
     }
 
-    fn feed_ranking(&mut self, window: usize, collector: Collector) {
+    pub(super) fn feed_ranking(&mut self, window: usize, collector: Collector) {
         let Collector { branches, columns, .. } = collector;
         for (number, branch) in branches.into_iter().enumerate() {
             let columns = columns.iter().map(|values| values[number].clone()).collect();
@@ -314,7 +333,9 @@ impl Lowering<'_> {
 
     /// Refuses windows that would keep all of their rows. Of rows of one time those that keep the last one alone keep the one that came last, as Flink does.
     pub(super) fn check_rankings(&mut self) -> Result<()> {
-        let mut rankings = self.draft.windows.iter().filter_map(|window| window.ranking.as_ref());
+        let windows = self.draft.windows.iter().enumerate();
+        let bounded = windows.filter(|(index, _)| !self.draft.numbered_whole.contains(index));
+        let mut rankings = bounded.filter_map(|(_, window)| window.ranking.as_ref());
         if let Some(unbounded) = rankings.find(|ranking| ranking.last == UNBOUNDED) {
             let known = NUMBERS.iter().find(|(_, numbering)| *numbering == unbounded.numbering);
             let name = known.expect("all are known").0;
@@ -340,7 +361,7 @@ fn is_of_input(column: &Column) -> bool {
 }
 
 /// Adds the column that says how rows came.
-fn add_arrival(collector: &mut Collector) -> Result<usize> {
+pub(super) fn add_arrival(collector: &mut Collector) -> Result<usize> {
     let field = Arc::new(Field::new(ARRIVAL, DataType::Int64, false));
     for branch in &mut collector.branches {
         branch.extend_scope(INPUT, [field.clone()])?;
@@ -353,11 +374,11 @@ const WINDOW_TIME: usize = 2;
 
 /// The columns of numbered rows.
 #[derive(Default)]
-struct Numbered {
-    columns: Vec<WindowColumn>,
-    fields: Vec<Field>,
+pub(super) struct Numbered {
+    pub columns: Vec<WindowColumn>,
+    pub fields: Vec<Field>,
     /// The relation's columns, in terms of the fields.
-    results: Vec<Expr>,
+    pub results: Vec<Expr>,
 }
 
 impl Numbered {

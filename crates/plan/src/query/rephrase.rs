@@ -38,7 +38,9 @@ pub(super) fn of_clause(message: &str) -> Option<(PlanError, Clue)> {
         return Some((error.with_hint(format!("there are 1 to {last}")), Clue::Position(position.to_string())));
     }
     if message.contains("different number of columns") {
-        let error = invalid("the parts of a UNION ALL have different numbers of columns".to_string());
+        let operation = ["INTERSECT", "EXCEPT"].into_iter().find(|operation| message.contains(operation));
+        let operation = operation.map_or_else(|| "a UNION ALL".to_string(), |operation| format!("an {operation}"));
+        let error = invalid(format!("the parts of {operation} have different numbers of columns"));
         return Some((error.with_hint("select as many columns as the first part does"), Clue::Width));
     }
     if message.contains("require unique expression names") {

@@ -155,6 +155,34 @@ fn variance(values: impl Iterator<Item = f64>, lacking: usize) -> Option<f64> {
     if values.len() <= lacking { None } else { Some(squares / (values.len() - lacking) as f64) }
 }
 
+/// Of pairs that both have, the sums of the products of what they deviate from their means by: of the first with itself, of both, of the second with
+/// itself.
+fn deviations(rows: &[&Row], second: fn(&Row) -> Option<f64>) -> Option<(f64, [f64; 3])> {
+    let first = |row: &Row| Some((row.integer? % 100) as f64);
+    let pairs: Vec<(f64, f64)> = rows.iter().filter_map(|row| first(row).zip(second(row))).collect();
+    let count = pairs.len() as f64;
+    let means =
+        (pairs.iter().map(|pair| pair.0).sum::<f64>() / count, pairs.iter().map(|pair| pair.1).sum::<f64>() / count);
+    let sum = |product: fn(f64, f64) -> f64| pairs.iter().map(|(a, b)| product(a - means.0, b - means.1)).sum::<f64>();
+    (!pairs.is_empty()).then(|| (count, [sum(|a, _| a * a), sum(|a, b| a * b), sum(|_, b| b * b)]))
+}
+
+/// Of a column that has few integers.
+fn few(row: &Row) -> Option<f64> {
+    row.integer.map(|integer| (integer % 7) as f64)
+}
+
+fn text_length(row: &Row) -> Option<f64> {
+    row.text.as_ref().map(|text| text.chars().count() as f64)
+}
+
+/// The rows in an order; equal ones stay in theirs.
+fn sorted<'r, K: Ord>(rows: &[&'r Row], key: impl Fn(&Row) -> K) -> Vec<&'r Row> {
+    let mut sorted = rows.to_vec();
+    sorted.sort_by_key(|row| key(row));
+    sorted
+}
+
 fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
@@ -193,6 +221,69 @@ pub const AGGREGATES: &[Aggregate] = &[
         value: |rows| {
             let products = rows.iter().map(|row| row.integer.unwrap_or(1).wrapping_mul(row.key.unwrap_or(1)));
             products.fold(0, i64::wrapping_add).to_string()
+        },
+    },
+    Aggregate { sql: "BIT_XOR(i)", value: |rows| written(integers(rows).reduce(|bits, value| bits ^ value)) },
+    Aggregate { sql: "BIT_AND(i)", value: |rows| written(integers(rows).reduce(|bits, value| bits & value)) },
+    Aggregate {
+        sql: "BIT_OR(i) FILTER (WHERE f > 0)",
+        value: |rows| written(positive(rows).filter_map(|row| row.integer).reduce(|bits, value| bits | value)),
+    },
+    Aggregate { sql: "BOOL_AND(i > 0)", value: |rows| written(integers(rows).map(|value| value > 0).min()) },
+    Aggregate { sql: "BOOL_OR(i > 0)", value: |rows| written(integers(rows).map(|value| value > 0).max()) },
+    Aggregate {
+        sql: "EVERY(i > 0) FILTER (WHERE f > 0)",
+        value: |rows| written(positive(rows).filter_map(|row| row.integer).map(|value| value > 0).min()),
+    },
+    Aggregate {
+        sql: "REGR_COUNT(i, f)",
+        value: |rows| rows.iter().filter(|row| row.integer.is_some() && row.float.is_some()).count().to_string(),
+    },
+    Aggregate {
+        sql: "ROUND(COVAR_POP(MOD(i, 100), CHAR_LENGTH(s)), 6)",
+        value: |rows| written(deviations(rows, text_length).map(|(count, [_, both, _])| rounded(both / count))),
+    },
+    Aggregate {
+        sql: "ROUND(CORR(MOD(i, 100), MOD(i, 7)), 6)",
+        value: |rows| {
+            let sums = deviations(rows, few).filter(|(_, [y, _, x])| *y != 0.0 && *x != 0.0);
+            written(sums.map(|(_, [y, both, x])| rounded(both / (y * x).sqrt())))
+        },
+    },
+    Aggregate {
+        sql: "ROUND(REGR_SLOPE(MOD(i, 100), MOD(i, 7)), 6)",
+        value: |rows| {
+            let sums = deviations(rows, few).filter(|(_, [_, _, x])| *x != 0.0);
+            written(sums.map(|(_, [_, both, x])| rounded(both / x)))
+        },
+    },
+    Aggregate {
+        sql: "ARRAY_AGG(i ORDER BY MOD(i, 10) DESC, s)",
+        value: |rows| {
+            let rows = sorted(rows, |row| (std::cmp::Reverse(row.integer.map(|value| value % 10)), row.text.clone()));
+            array(rows.iter().map(|row| written(row.integer)).collect())
+        },
+    },
+    Aggregate {
+        sql: "LISTAGG(s, '+') WITHIN GROUP (ORDER BY i)",
+        value: |rows| joined(texts(&sorted(rows, |row| row.integer)).collect(), "+"),
+    },
+    Aggregate {
+        sql: "LISTAGG(DISTINCT s ORDER BY s DESC)",
+        value: |rows| {
+            let texts = distinct(texts(rows));
+            joined(texts.into_iter().rev().collect(), ",")
+        },
+    },
+    Aggregate {
+        sql: "FIRST_VALUE(i ORDER BY s)",
+        value: |rows| written(integers(&sorted(rows, |row| row.text.clone())).next()),
+    },
+    Aggregate {
+        sql: "LAST_VALUE(s ORDER BY MOD(i, 10)) FILTER (WHERE f > 0)",
+        value: |rows| {
+            let rows: Vec<&Row> = positive(rows).collect();
+            word(texts(&sorted(&rows, |row| row.integer.map(|value| value % 10))).next_back())
         },
     },
     Aggregate { sql: "MIN(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).min()) },

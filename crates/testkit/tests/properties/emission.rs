@@ -91,7 +91,7 @@ fn cases(partitions: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = C
     let order = (prop::sample::select(vec!["i", "f", "s"]), any::<bool>(), any::<bool>())
         .prop_map(|(name, is_descending, nulls_first)| OrderColumn { name, is_descending, nulls_first });
     let aggregates =
-        prop_oneof![prop::sample::subsequence(&AGGREGATES[..7], 1..=3), prop::sample::subsequence(AGGREGATES, 1..=6)];
+        prop_oneof![prop::sample::subsequence(&AGGREGATES[..8], 1..=3), prop::sample::subsequence(AGGREGATES, 1..=6)];
     let asked = (aggregates, order, 1usize..6, any::<bool>());
     let configuration = streams::configurations();
     let partitions = prop::collection::vec(rows(), partitions);

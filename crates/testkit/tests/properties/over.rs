@@ -37,7 +37,7 @@ struct Case {
 }
 
 /// Of those of windows.
-const FUNCTIONS: [&str; 46] = [
+const FUNCTIONS: [&str; 54] = [
     "COUNT(*)",
     "COUNT(i)",
     "COUNT(s)",
@@ -81,6 +81,14 @@ const FUNCTIONS: [&str; 46] = [
     "ARRAY_AGG(DISTINCT i) IGNORE NULLS",
     "LISTAGG(s, '+')",
     "LISTAGG(DISTINCT s)",
+    "BIT_XOR(i)",
+    "BIT_AND(i)",
+    "BIT_OR(i) FILTER (WHERE f > 0)",
+    "BOOL_AND(i > 0)",
+    "EVERY(i > 0) FILTER (WHERE f > 0)",
+    "REGR_COUNT(i, f)",
+    "ROUND(COVAR_POP(MOD(i, 100), CHAR_LENGTH(s)), 6)",
+    "ROUND(CORR(MOD(i, 100), MOD(i, 7)), 6)",
     "OWN_TOTAL(i, k)",
     "OWN_SPREAD(i) FILTER (WHERE f > 0)",
     "OWN_TRAIL(s)",

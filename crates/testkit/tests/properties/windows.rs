@@ -102,7 +102,7 @@ fn cases() -> impl Strategy<Value = Case> {
     });
     // Half of the time only what can be subtracted.
     let aggregates =
-        prop_oneof![prop::sample::subsequence(&AGGREGATES[..7], 1..=3), prop::sample::subsequence(AGGREGATES, 1..=6)];
+        prop_oneof![prop::sample::subsequence(&AGGREGATES[..8], 1..=3), prop::sample::subsequence(AGGREGATES, 1..=6)];
     let configuration = streams::configurations();
     let keys = (any::<bool>(), prop::sample::select(&KEY_FORMS[..]));
     (rows(), windows, keys, aggregates, configuration, 10usize..200).prop_map(

@@ -3,16 +3,18 @@
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr::{NullTreatment, WindowFunction};
-use datafusion_expr::{Expr, WindowFunctionDefinition};
+use datafusion_expr::{Expr, ExprSchemable, WindowFunctionDefinition};
 use pelton_data::over::{Frame, OverCall, OverFunction};
-use pelton_data::own::OwnFunction;
+use pelton_data::own::{self, OwnFunction};
+use pelton_functions::aggregates::{Listing, Ordered, aggregate_function};
 
-use super::arrays::arrays;
 use super::frame::frame_of;
 use super::{Collector, functions};
 use crate::error::{Place, PlanError};
 use crate::parse::shown_name;
 use crate::query::accumulate::{delimiter_of, filtered, fraction_of, has_extremes};
+use crate::query::aggregate_call::{distinct_hint, is_same_if_distinct};
+use crate::query::aggregate_functions::is_planned;
 use crate::query::context::external;
 use crate::query::diagnose::sql_name;
 use crate::query::draft::held_or_same;
@@ -29,10 +31,12 @@ impl Lowering<'_> {
         field: &Field,
         schema: &DFSchema,
     ) -> Result<OverCall> {
-        if let WindowFunctionDefinition::AggregateUDF(function) = &window.fun
-            && let Some(function) = own_function(function)
-        {
-            return self.own_call(collector, function, window, field, schema);
+        if let WindowFunctionDefinition::AggregateUDF(function) = &window.fun {
+            let types = window.params.args.iter().filter_map(|argument| argument.get_type(schema).ok());
+            let built_in = || aggregate_function(function.name(), &types.collect::<Vec<_>>());
+            if let Some(function) = own_function(function).or_else(built_in) {
+                return self.own_call(collector, function, window, field, schema);
+            }
         }
         let name = window.fun.name();
         let place = self.landmarks.over(name);
@@ -43,8 +47,10 @@ impl Lowering<'_> {
             _ => held_or_same(field.data_type()),
         };
         if leaves_out_beside_nulls(collector, window, &function, schema)?
-            && let Some(arrays) = arrays(&data_type, is_distinct)
+            && let DataType::List(item) = &data_type
         {
+            let listing = Listing::Array { is_distinct, ignores_nulls: false };
+            let arrays = OwnFunction(own::function(Ordered::new(listing, vec![item.data_type().clone()], Vec::new())));
             return self.call_of_rows(collector, (arrays, data_type), is_distinct, window, schema);
         }
         let frame = match function {
@@ -70,7 +76,7 @@ impl Lowering<'_> {
         Ok(OverCall { function, is_distinct, argument, frame, data_type })
     }
 
-    /// A call of a function that the program defines.
+    /// A call of a function with states of its own.
     fn own_call(
         &self,
         collector: &mut Collector,
@@ -83,12 +89,17 @@ impl Lowering<'_> {
         let place = self.landmarks.over(name);
         let shown = name.to_uppercase();
         let refused = |construct: String, hint: &str| Err(external(PlanError::unsupported(place, construct, hint)));
-        if params.distinct {
-            let hint = "let the function pass over values that it has seen";
-            return refused(format!("{shown}(DISTINCT …) OVER"), hint);
+        if params.distinct && !is_same_if_distinct(name) {
+            return refused(format!("{shown}(DISTINCT …) OVER"), distinct_hint(name));
         }
-        if params.null_treatment == Some(NullTreatment::IgnoreNulls) {
-            return refused(format!("{shown} … IGNORE NULLS"), "let the function pass over them");
+        match params.null_treatment {
+            Some(NullTreatment::IgnoreNulls) if !is_planned(name) => {
+                return refused(format!("{shown} … IGNORE NULLS"), "let the function pass over them");
+            }
+            Some(NullTreatment::RespectNulls) if is_planned(name) => {
+                return refused(format!("{shown} … RESPECT NULLS"), "leave it out: NULLs are passed over");
+            }
+            _ => {}
         }
         self.call_of_rows(collector, (function, held_or_same(field.data_type())), false, window, schema)
     }
@@ -231,8 +242,9 @@ fn function_of(name: &str) -> Option<OverFunction> {
         "var_pop" => OverFunction::Variance { is_sample: false, is_root: false },
         "stddev" => OverFunction::Variance { is_sample: true, is_root: true },
         "stddev_pop" => OverFunction::Variance { is_sample: false, is_root: true },
-        "min" => OverFunction::Minimum,
-        "max" => OverFunction::Maximum,
+        // FALSE is less than TRUE.
+        "min" | "bool_and" | "every" => OverFunction::Minimum,
+        "max" | "bool_or" => OverFunction::Maximum,
         "first_value" => OverFunction::First,
         "last_value" => OverFunction::Last,
         "row_number" => OverFunction::RowNumber,

@@ -3,8 +3,6 @@
 //! All functions over one partitioning and order are one node of DataFusion's plan, and become one of the program's. Those over others
 //! lie above or below it: rows keep their time attribute, and so a chain of nodes computes them.
 
-mod arrays;
-
 mod call;
 
 pub(super) mod frame;
@@ -58,9 +56,15 @@ impl Lowering<'_> {
             let fields = &window.schema.fields()[schema.fields().len()..];
             return self.number_rows(&functions, fields, input, &window.input);
         }
+        let input = input.each_in_its_windows()?;
+        input.branches.iter().try_for_each(Branch::check_each_row_once)?;
+        if first.order_by.is_empty() {
+            // Nothing else of those is planned, which INTERSECT ALL and EXCEPT ALL are made of.
+            let fields = &window.schema.fields()[schema.fields().len()..];
+            return self.number_rows(&functions, fields, input, &window.input);
+        }
         let time = self.order_column(&first.order_by, &window.input)?;
         let is_processing_time = time_attribute(&window.input, time) == Some(TimeAttribute::Processing);
-        input.branches.iter().try_for_each(Branch::check_each_row_once)?;
         let mut collector = Collector::new(input);
         let mut columns = Vec::new();
         let mut results = Vec::new();
