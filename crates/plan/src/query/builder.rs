@@ -21,7 +21,7 @@ pub use self::window::{CountWindow, RowWindow, TimeWindow};
 pub use datafusion_functions_aggregate::expr_fn::{avg, count, max, min, sum};
 
 use super::aggregate_functions::{instead_of, is_planned};
-use super::context::{Aliases, Context, TableScanSource};
+use super::context::{Context, TableScanSource};
 use super::diagnose::diagnose;
 use super::draft::{Draft, substitute};
 use super::foreign::Foreign;
@@ -29,6 +29,7 @@ use super::landmarks::Landmarks;
 use super::named_casts::with_named_casts;
 use super::own_aggregate::own_function;
 use super::sink::Destination;
+use super::spelling::Aliases;
 use super::{Planned, finish, foreign_types, lower_plan, note_options, on_deep_stack, optimize, references};
 use crate::catalog::{Catalog, Relation};
 use crate::error::PlanError;

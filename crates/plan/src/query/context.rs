@@ -20,9 +20,7 @@ use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use pelton_data::column::logical_type;
 use pelton_functions::scalar_functions;
-use sqlparser::ast::{
-    self, BinaryOperator, GroupByExpr, Ident, Query, Select, SelectItem, Spanned, Statement, VisitMut, VisitorMut,
-};
+use sqlparser::ast::{self, Query, Spanned, Statement, VisitMut, VisitorMut};
 
 use super::aggregate_functions::{AGGREGATES, aggregate_function};
 use super::common_types::is_mixed;
@@ -30,14 +28,14 @@ use super::decimals::LongProducts;
 use super::flink_types::flink_expression;
 use super::foreign::Foreign;
 use super::foreign_types;
-use super::grouping_sets::written_sets;
 use super::landmarks::{survey_expression, survey_view};
 use super::literals;
 use super::locate;
 use super::named_casts::NamedCasts;
-use super::names::{column_name, plan_named, unnamed, with_names};
+use super::names::{plan_named, with_names};
 use super::over;
 use super::references::{self, Reference};
+use super::spelling::{double, respell};
 use super::window::WindowFunctionPlanner;
 use super::zone::{self, expression_in_zone};
 use crate::catalog::{Catalog, Relation, Table};
@@ -384,96 +382,6 @@ impl<'a> Context<'a> {
             Some(closest) => error.with_hint(format!("did you mean {}?", closest.to_uppercase())),
             None => error.with_hint("SHOW FUNCTIONS lists what there is"),
         }
-    }
-}
-
-/// Names the columns of a SELECT as Flink does.
-#[derive(Default)]
-pub(super) struct Aliases {
-    /// How often each name of a column came that stands there as it is.
-    columns: HashMap<String, usize>,
-}
-
-impl Aliases {
-    /// The name for what stands at `position` without one: `column` is its name where it is a column and nothing else.
-    /// `None` where it keeps that name.
-    pub fn of(&mut self, position: usize, column: Option<&str>) -> Option<String> {
-        let Some(name) = column else { return Some(unnamed(position)) };
-        let came = self.columns.entry(name.to_string()).or_default();
-        *came += 1;
-        if *came == 1 { None } else { Some(format!("{name}{}", *came - 2)) }
-    }
-}
-
-/// Writes a query, or a part of it, as DataFusion needs it. Columns of a SELECT that have no name, or one that is taken, get one; `1e3`
-/// is a DOUBLE; `!=` and `==` are `<>` and `=`; FETCH is LIMIT.
-fn respell(written: &mut impl VisitMut) {
-    struct Speller;
-    impl VisitorMut for Speller {
-        type Break = ();
-
-        fn pre_visit_expr(&mut self, expression: &mut ast::Expr) -> ControlFlow<()> {
-            match expression {
-                ast::Expr::Value(value) => {
-                    if let ast::Value::Number(text, _) = &value.value
-                        && text.contains(['e', 'E'])
-                    {
-                        let text = ast::Value::SingleQuotedString(text.clone()).with_span(value.span);
-                        *expression = double(ast::Expr::Value(text));
-                    }
-                }
-                // It matters to Flink alone.
-                ast::Expr::Interval(interval) => interval.leading_precision = None,
-                ast::Expr::BinaryOp { op, .. } => match op {
-                    BinaryOperator::Custom(spelling) if spelling == "!=" => *op = BinaryOperator::NotEq,
-                    BinaryOperator::Custom(spelling) if spelling == "==" => *op = BinaryOperator::Eq,
-                    _ => {}
-                },
-                _ => {}
-            }
-            ControlFlow::Continue(())
-        }
-
-        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-            // FETCH FIRST 3 ROWS ONLY is LIMIT 3.
-            if let Some(fetch) = query.fetch.take() {
-                let one = || ast::Expr::Value(ast::Value::Number("1".to_string(), false).with_empty_span());
-                let limit = Some(fetch.quantity.unwrap_or_else(one));
-                match &mut query.limit_clause {
-                    Some(ast::LimitClause::LimitOffset { limit: none, .. }) => *none = limit,
-                    clause => {
-                        *clause = Some(ast::LimitClause::LimitOffset { limit, offset: None, limit_by: Vec::new() })
-                    }
-                }
-            }
-            ControlFlow::Continue(())
-        }
-
-        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-            if let GroupByExpr::Expressions(expressions, _) = &mut select.group_by
-                && let Ok(Some(sets)) = written_sets(expressions)
-            {
-                *expressions = vec![ast::Expr::GroupingSets(sets)];
-            }
-            let mut aliases = Aliases::default();
-            for (position, item) in select.projection.iter_mut().enumerate() {
-                let SelectItem::UnnamedExpr(expression) = item else { continue };
-                let Some(alias) = aliases.of(position, column_name(expression)) else { continue };
-                *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias: Ident::new(alias) };
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let _ = written.visit(&mut Speller);
-}
-
-fn double(expression: ast::Expr) -> ast::Expr {
-    ast::Expr::Cast {
-        kind: ast::CastKind::Cast,
-        expr: Box::new(expression),
-        data_type: ast::DataType::DoublePrecision,
-        array: false,
-        format: None,
     }
 }
 

@@ -30,16 +30,7 @@ impl Lowering<'_> {
         let input = sort.map_or(&limit.input, |sort| &sort.input);
         let mut relation = self.relation(input)?.each_in_its_windows()?;
         relation.branches.iter().try_for_each(Branch::check_each_row_once)?;
-        if !self.draft.is_bounded(&relation) {
-            let (construct, hint) = match self.landmarks.is_built {
-                true => ("a call of limit over an unbounded table that others follow", "call it last"),
-                false => (
-                    "LIMIT in a subquery or view over an unbounded table",
-                    "write it at the end of the whole query, or number the rows of windows with ROW_NUMBER",
-                ),
-            };
-            return Err(external(PlanError::unsupported(self.landmarks.inner_limit, construct, hint)));
-        }
+        self.check_bounded(&relation)?;
         let mut order = Vec::new();
         for key in sort.iter().flat_map(|sort| &sort.expr) {
             let values = relation
@@ -101,5 +92,20 @@ impl Lowering<'_> {
         let mut branch = Branch::new(stream, self.draft.fields(stream))?;
         branch.columns = numbered.results;
         Ok(Relation { branches: vec![branch] })
+    }
+
+    /// First rows are known when all have come.
+    fn check_bounded(&self, relation: &Relation) -> Result<()> {
+        if self.draft.is_bounded(relation) {
+            return Ok(());
+        }
+        let (construct, hint) = match self.landmarks.is_built {
+            true => ("a call of limit over an unbounded table that others follow", "call it last"),
+            false => (
+                "LIMIT in a subquery or view over an unbounded table",
+                "write it at the end of the whole query, or number the rows of windows with ROW_NUMBER",
+            ),
+        };
+        Err(external(PlanError::unsupported(self.landmarks.inner_limit, construct, hint)))
     }
 }

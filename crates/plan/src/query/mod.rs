@@ -64,6 +64,8 @@ mod draft;
 
 mod source;
 
+mod spelling;
+
 mod lower;
 
 mod copies;
