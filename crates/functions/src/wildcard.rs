@@ -53,7 +53,8 @@ const CLASSES: [(&str, &str); 7] = [
     ("alnum", "alnum"),
 ];
 
-/// A regular expression for a pattern of SIMILAR TO: `%` and `_` as in LIKE, the rest as in regular expressions. It matches whole texts.
+/// A regular expression for a pattern of SIMILAR TO: `%` and `_` as in LIKE, `^` and `$` stand for themselves, the rest is as in regular expressions.
+/// It matches whole texts.
 ///
 /// # Errors
 /// Where that is no regular expression.
@@ -83,7 +84,8 @@ pub fn similar(pattern: &str, escape: Option<char>) -> Result<String, PatternErr
             '[' if is_in_class => expression.push_str("\\["),
             '%' if !is_in_class => expression.push_str(".*"),
             '_' if !is_in_class => expression.push('.'),
-            '.' | '$' if !is_in_class => expression.extend(['\\', letter]),
+            '.' if !is_in_class => expression.push_str("(?-s:.)"),
+            '$' if !is_in_class => expression.push_str("\\$"),
             '^' if !is_in_class => expression.push_str("\\^"),
             '\\' => expression.push_str("\\\\"),
             _ => {
@@ -170,7 +172,10 @@ mod tests {
             (r"a\c", r"a\c", true),
             (r"a[\]", r"a\", true),
             ("a[[]b", "a[b", true),
-            ("a.c", "abc", false),
+            ("a.c", "abc", true),
+            ("a.c", "a\nc", false),
+            ("a_c", "a\nc", true),
+            ("a$c", "a$c", true),
             ("a(b|c)%", "acx", true),
         ] {
             let regex = regex::Regex::new(&similar(pattern, None).unwrap()).unwrap();

@@ -1,38 +1,26 @@
 //! Reads times that are written without a pattern: as casts take them, as `TO_TIMESTAMP` and `TO_DATE` do, and as `java.sql` writes them.
 
-use chrono::{NaiveDate, NaiveDateTime, NaiveTime, TimeDelta};
+use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
 
 use super::strict::Parts;
 
-/// Reads `2020-01-31`, optionally followed by a blank or `T` and a time with any number of fractional digits; leading zeros may be
-/// left out.
+/// Digits behind the point in nanoseconds.
+const NANO_DIGITS: usize = 9;
+
+/// Reads a time as casts do: as [`parse_timestamp`], and also with `T` in place of the blank, with blanks around, and with any number of fractional
+/// digits.
 pub(crate) fn parse_plain(text: &str) -> Option<NaiveDateTime> {
-    let text = text.trim();
-    let (date, time) = match text.split_once([' ', 'T']) {
-        Some((date, time)) => (date, Some(time)),
-        None => (text, None),
-    };
-    let mut fields = date.splitn(3, '-');
-    let mut field = || fields.next().filter(|digits| (1..=9).contains(&digits.len()))?.parse::<u32>().ok();
-    let (year, month, day) = (field()?, field()?, field()?);
-    let date = NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)?;
-    let Some(time) = time else { return Some(date.into()) };
-    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
-    let mut fields = time.splitn(3, ':');
-    let mut field = || fields.next().filter(|digits| (1..=2).contains(&digits.len()))?.parse::<u32>().ok();
-    let (hour, minute, second) = (field()?, field()?, field()?);
-    if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
-    let nanos = digits.fold(0, |nanos, digit| 10 * nanos + u32::from(digit - b'0'));
-    Some(date.and_time(NaiveTime::from_hms_nano_opt(hour, minute, second, nanos)?))
+    timestamp(text.trim(), &[' ', 'T'], usize::MAX)
 }
 
 /// Reads `2020-1-31 3:04:05.6` and `2020-01-31` exactly, without blanks around, as `TO_TIMESTAMP` does. Days that a month does not have become its last,
 /// and 24:00:00 is the next day.
 pub(crate) fn parse_timestamp(text: &str) -> Option<NaiveDateTime> {
-    let (date, time) = match text.split_once(' ') {
+    timestamp(text, &[' '], NANO_DIGITS)
+}
+
+fn timestamp(text: &str, separators: &[char], fraction_digits_max: usize) -> Option<NaiveDateTime> {
+    let (date, time) = match text.split_once(separators) {
         Some((date, time)) => (date, Some(time)),
         None => (text, None),
     };
@@ -41,7 +29,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<NaiveDateTime> {
     if let Some(time) = time {
         let (time, fraction) = time.split_once('.').unwrap_or((time, ""));
         [parts.hour, parts.minute, parts.second] = numbers(time, ':', [1..=2, 1..=2, 1..=2])?;
-        parts.nanos = Some(fraction_nanos(fraction)?);
+        parts.nanos = Some(fraction_nanos(fraction, fraction_digits_max)?);
     }
     parts.time()
 }
@@ -61,7 +49,7 @@ pub(super) fn parse_java_sql(text: &str) -> Option<NaiveDateTime> {
     if let Some(time) = time {
         let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
         let [hours, minutes, seconds] = numbers(time, ':', [1..=9, 1..=9, 1..=9])?;
-        let nanos = fraction_nanos(fraction).filter(|_| !fraction.is_empty())?;
+        let nanos = fraction_nanos(fraction, NANO_DIGITS).filter(|_| !fraction.is_empty())?;
         since += TimeDelta::hours(hours?) + TimeDelta::minutes(minutes?) + TimeDelta::seconds(seconds?);
         since += TimeDelta::nanoseconds(nanos);
     }
@@ -95,9 +83,9 @@ fn numbers(text: &str, between: char, lengths: [std::ops::RangeInclusive<usize>;
     (fields.next().is_none() && numbers.iter().all(Option::is_some)).then_some(numbers)
 }
 
-/// The nanoseconds of up to nine digits behind the point.
-fn fraction_nanos(digits: &str) -> Option<i64> {
-    let is_fraction = digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let padded = digits.bytes().chain(std::iter::repeat(b'0')).take(9);
+/// The nanoseconds of digits behind the point.
+fn fraction_nanos(digits: &str, digits_max: usize) -> Option<i64> {
+    let is_fraction = digits.len() <= digits_max && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let padded = digits.bytes().chain(std::iter::repeat(b'0')).take(NANO_DIGITS);
     is_fraction.then(|| padded.fold(0, |nanos, digit| 10 * nanos + i64::from(digit - b'0')))
 }
