@@ -2,7 +2,7 @@
 //!
 //! Needs little but cargo and git, and builds in seconds: it is the first thing that runs on a fresh machine.
 //! In reading order: [`steps`] (what `test` does), [`rules`] (the house rules), [`judge`] (DuckDB's opinion of the examples),
-//! [`examples`] (which of them run here), [`bench_table`] (figures in `bench/results/README.md`),
+//! [`flink`] (Flink's answers to scripts), [`examples`] (which of them run here), [`bench_table`] (figures in `bench/results/README.md`),
 //! [`cachegrind`] (what a record takes on a simulated machine), [`record_demo`] (the picture of the demo), [`docs`] (tables of options and settings).
 
 mod steps;
@@ -12,6 +12,8 @@ mod rules;
 mod examples;
 
 mod judge;
+
+mod flink;
 
 mod bench_table;
 
@@ -34,6 +36,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                       --bless rewrites the expected results of SQL scripts instead of comparing them
   rules [--record]    the house rules only; --record writes down what has become shorter
   judge [NAME…]       compares the results of examples/*.sql with DuckDB's on real data
+  flink [--bless] [FILTER]
+                      compares the scripts in tests/sql/flink whose names contain FILTER, or all, with the answers of a real Flink 2.3;
+                      --bless writes the answers into the scripts
   soak [MINUTES]      ten queries at changing rates for ten minutes, or so many: no row may be lost, and memory may not grow
   bench-table         writes the figures of bench/results/*.json into bench/results/README.md
   docs [--check]      writes the tables of options and settings in docs/; --check compares them, as rules does
@@ -52,6 +57,10 @@ fn main() -> ExitCode {
         ["rules"] => rules::check(&root),
         ["rules", "--record"] => rules::record(&root),
         ["judge", names @ ..] => judge::run(&root, names).map(|said| println!("{said}")),
+        ["flink"] => flink::run(&root, "", false),
+        ["flink", "--bless"] => flink::run(&root, "", true),
+        ["flink", "--bless", filter] => flink::run(&root, filter, true),
+        ["flink", filter] => flink::run(&root, filter, false),
         ["cachegrind"] => cachegrind::run(&root, None).map(|table| println!("{table}")),
         ["cachegrind", binary] => cachegrind::run(&root, Some(binary)).map(|table| println!("{table}")),
         ["soak", minutes @ ..] => steps::soak(&root, minutes),

@@ -133,23 +133,39 @@ pub fn machine_paths(file: &SourceFile) -> Vec<String> {
     violations
 }
 
-/// Links from one document to a file that is not there.
+/// Links from one document to a file or to a heading of a document that is not there.
 pub fn dead_links(file: &SourceFile, files: &[SourceFile]) -> Vec<String> {
     let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut violations = Vec::new();
     for (number, line) in file.text.lines().enumerate() {
-        for target in line.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
-            if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
+        for target in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if target.contains("://") || target.starts_with("mailto:") {
                 continue;
             }
-            let path = joined(folder, target);
+            let (name, heading) = target.split_once('#').unwrap_or((target, ""));
+            let path = if name.is_empty() { file.path.clone() } else { joined(folder, name) };
             let inside = format!("{path}/");
-            if !files.iter().any(|other| other.path == path || other.path.starts_with(&inside)) {
-                violations.push(violation(file, number, &format!("link to '{target}', which does not exist")));
+            let found = files.iter().chain([file]).find(|other| other.path == path);
+            if found.is_none() && !files.iter().any(|other| other.path.starts_with(&inside)) {
+                violations.push(violation(file, number, &format!("link to '{name}', which does not exist")));
+            }
+            let document = found.filter(|other| other.path.ends_with(".md") && !heading.is_empty());
+            if document.is_some_and(|other| !anchors(&other.text).any(|anchor| anchor == heading)) {
+                violations.push(violation(file, number, &format!("{path} has no heading '#{heading}'")));
             }
         }
     }
     violations
+}
+
+/// The anchors of a document's headings: lower case, blanks as hyphens, without punctuation.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    text.lines()
+        .filter_map(|line| line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#')))
+        .map(|heading| {
+            let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+            kept.map(|c| if c == ' ' { '-' } else { c }).collect::<String>().to_lowercase()
+        })
 }
 
 fn joined(folder: &str, target: &str) -> String {
@@ -237,10 +253,13 @@ mod tests {
 
     #[test]
     fn links_lead_somewhere() {
-        let files = [file("docs/a.md", ""), file("src/b.rs", "")];
+        let files = [file("docs/a.md", "# An `A`, or B"), file("src/b.rs", "")];
         let check = |text: &str| dead_links(&file("docs/c.md", text), &files).len();
-        assert_eq!(check("[a](a.md), [b](../src/b.rs#L1), [s](../src/), [w](https://x.org), [c](#here)"), 0);
+        assert_eq!(check("[a](a.md), [b](../src/b.rs#L1), [s](../src/), [w](https://x.org), [c](a.md#an-a-or-b)"), 0);
+        assert_eq!(check("# Here\n[a](#here)"), 0);
         assert_eq!(check("[a](b.rs)"), 1);
+        assert_eq!(check("[a](a.md#b)"), 1);
+        assert_eq!(check("[a](#there)"), 1);
     }
 
     #[test]
