@@ -310,7 +310,22 @@ impl PoolWorker {
         }
     }
 
+    /// Serves runs until the pool is closed. A panic outside of tasks, which is a fault of ours, ends all runs instead of leaving them without a worker.
     fn work(mut self) {
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.serve())) {
+            self.fail_runs(panic.as_ref());
+        }
+    }
+
+    fn fail_runs(&mut self, panic: &(dyn std::any::Any + Send)) {
+        let runs: Vec<Arc<Shared>> = self.crew.runs().clone();
+        for run in &runs {
+            run.state().fail(RunError::Internal(panic_text(panic).unwrap_or("a worker panicked").to_owned()));
+            run.waker.wake();
+        }
+    }
+
+    fn serve(&mut self) {
         let mut now_ns = self.crew.clock.nanos();
         let (mut place, mut patience) = (Place::default(), Patience::new());
         loop {

@@ -178,3 +178,16 @@ fn threads_end_with_the_last_who_has_them() {
     drop(other);
     assert!(crew.upgrade().is_none(), "each thread holds what they share");
 }
+
+#[test]
+fn a_panic_of_a_worker_fails_the_runs_instead_of_leaving_them() {
+    let pool = Pool::new(1, Clock::system());
+    let endless = || node_of(Box::new(OneBatch { asked: Arc::default(), says_so: true }));
+    let runs = [(); 2].map(|()| run_of(Some(endless()), Box::new(Each(|| {})), &pool));
+    let mut worker = PoolWorker::new(pool.crew().clone(), 0);
+    worker.fail_runs(&"an index is out of bounds");
+    for run in runs {
+        let failure = run.wait().expect_err("it has no end of its own");
+        assert_eq!(failure, RunError::Internal("an index is out of bounds".to_owned()));
+    }
+}
