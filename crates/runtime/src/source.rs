@@ -88,6 +88,43 @@ pub struct LeftOut {
     pub nulled: Undecoded,
     /// Rows that were not read in time, and dropped, as `'on-overload' = 'drop'` asks.
     pub dropped_count: u64,
+    /// Columns that no row has.
+    pub absent: Absent,
+}
+
+/// Columns of a table that are in none of the rows of an input, and are NULL in all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Absent {
+    /// Rows that were looked at.
+    pub rows: u64,
+    /// The columns.
+    pub columns: Vec<AbsentColumn>,
+    /// Files or other origins of the rows: the first, and whether there are others.
+    pub place: String,
+    /// Whether rows of other places were looked at too.
+    pub has_other_places: bool,
+}
+
+/// A column that is in none of the rows of an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AbsentColumn {
+    /// Its name.
+    pub name: String,
+    /// What the rows have instead: "did you mean 'price'?". Empty where that is not known.
+    pub hint: String,
+}
+
+impl Absent {
+    /// Adds rows: only columns that are in none of all rows remain.
+    fn add(&mut self, later: Absent) {
+        if self.rows == 0 {
+            *self = later;
+        } else if later.rows > 0 {
+            self.columns.retain(|column| later.columns.iter().any(|other| other.name == column.name));
+            self.rows += later.rows;
+            self.has_other_places |= later.has_other_places || later.place != self.place;
+        }
+    }
 }
 
 impl LeftOut {
@@ -101,6 +138,7 @@ impl LeftOut {
         self.rejected.add(later.rejected);
         self.nulled.add(later.nulled);
         self.dropped_count += later.dropped_count;
+        self.absent.add(later.absent);
     }
 }
 
@@ -186,4 +224,26 @@ pub enum SourceError {
         /// What happened.
         problem: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn absent(rows: u64, place: &str, columns: &[&str]) -> Absent {
+        let column = |name: &&str| AbsentColumn { name: name.to_string(), hint: String::new() };
+        Absent { rows, columns: columns.iter().map(column).collect(), place: place.to_owned(), has_other_places: false }
+    }
+
+    #[test]
+    fn a_column_is_absent_where_no_row_has_it() {
+        let mut all = Absent::default();
+        all.add(absent(0, "none", &[]));
+        all.add(absent(3, "a", &["x", "y", "z"]));
+        all.add(absent(2, "a", &["z", "x"]));
+        assert_eq!(all, absent(5, "a", &["x", "z"]));
+        all.add(absent(0, "c", &[]));
+        all.add(absent(1, "b", &["z"]));
+        assert_eq!(all, Absent { has_other_places: true, ..absent(6, "a", &["z"]) });
+    }
 }

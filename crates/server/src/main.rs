@@ -6,6 +6,8 @@ mod shell;
 
 mod lateness;
 
+mod absence;
+
 mod run;
 
 mod script;

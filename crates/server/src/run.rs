@@ -8,6 +8,7 @@ use pelton::query::QueryControl;
 use pelton::{Outcome, Query, Session, Summary};
 
 use crate::Failure;
+use crate::absence::AbsenceWarning;
 use crate::arguments::{Format, RunArguments, ScriptArguments};
 use crate::lateness::{self, EarlyWarning, LOOK_INTERVAL, reasons_of_many};
 use crate::output::{output, say};
@@ -97,14 +98,17 @@ pub fn explain(arguments: &ScriptArguments) -> Result<(), Failure> {
 /// Prints a query's rows as they come, or waits for an insert's end; then says what was left out.
 fn finish(query: Query, execution: &Execution, begun: Instant, shows_progress: bool) -> Result<(), Failure> {
     let is_insert = query.schema().fields().is_empty();
-    let (control, mut warning) = (query.control(), EarlyWarning::default());
-    let watch = move || {
-        if let Some(text) = warning.look_at(&control.progress()) {
+    let (control, mut late) = (query.control(), EarlyWarning::default());
+    let mut absence = AbsenceWarning::default();
+    let watch = || {
+        let progress = control.progress();
+        for text in late.look_at(&progress).into_iter().chain(absence.look_at(&progress)) {
             // Behind the line that says how far an insert is.
             say!("{}{text}", if shows_progress { "\r\x1b[K" } else { "" });
         }
     };
     let summary = reporting(LOOK_INTERVAL, watch, || to_its_end(query, execution, begun, shows_progress))?;
+    absence.at_the_end(&summary).iter().for_each(|text| say!("{text}"));
     report_left_out(&summary);
     // In the shell the line about the rows is enough.
     if stop::was_asked() && (is_insert || !execution.is_interactive) {

@@ -1,7 +1,7 @@
 //! What a user is told without asking: rows that are lost, what a stop waits for, files that were left behind.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -79,6 +79,69 @@ fn an_input_without_rows_and_a_file_that_was_left_behind_are_told() {
     );
     assert!(said.contains(&left) && said.contains("warning: n: no row was read\n"), "{said}");
     assert!(out.join(".part-0.csv.inprogress").exists(), "rows of others are not removed");
+    fs::remove_dir_all(&folder).expect("the folder can be removed");
+}
+
+#[test]
+fn a_column_that_no_row_has_is_told_with_the_nearest_name() {
+    let folder = folder("absent");
+    let path = |name: &str| folder.join(name).display().to_string();
+    fs::write(path("rows.json"), "{\"price\": 1, \"volume\": 2}\n{\"price\": 3}\n{\"volume\": null}\n")
+        .expect("a file");
+    let table = |columns: &str, file: &str| {
+        let path = path(file);
+        format!("CREATE TABLE t ({columns}) WITH ('connector' = 'filesystem', 'path' = '{path}');")
+    };
+    let json = table("pirce INT, volume INT, amount INT, price INT", "rows.json");
+    let (code, printed, said) = run(&format!("{json} SELECT volume, pirce, amount FROM t"));
+    assert_eq!((code, printed.as_str()), (Some(0), "volume,pirce,amount\n2,,\n,,\n,,\n"), "{said}");
+    let file = path("rows.json");
+    let expected = format!(
+        "warning: t: column 'pirce' is in none of 3 rows of {file}, and is NULL; did you mean 'price'?
+warning: t: column 'amount' is in none of 3 rows of {file}, and is NULL; the first rows also have 'price'\n"
+    );
+    assert_eq!(said, expected);
+    // A column that no query reads is not looked for, and one that a single row has is there.
+    let (_, _, said) = run(&format!("{json} SELECT volume FROM t"));
+    assert_eq!(said, "");
+    // Another file of the table may have it.
+    fs::write(path("more.json"), "{\"pirce\": null}\n").expect("a file");
+    let both = table("pirce INT, amount INT", "*.json");
+    let (code, _, said) = run(&format!("{both} SELECT * FROM t"));
+    assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
+    assert!(
+        said.contains("column 'amount' is in none of 4 rows of") && said.contains(" and others, and is NULL"),
+        "{said}"
+    );
+    fs::remove_dir_all(&folder).expect("the folder can be removed");
+}
+
+#[test]
+fn a_column_that_no_row_has_is_told_while_the_input_still_comes() {
+    let folder = folder("absent-early");
+    let path = folder.join("pipe").display().to_string();
+    assert!(Command::new("mkfifo").arg(&path).status().expect("there is a mkfifo command").success());
+    let script = format!(
+        "CREATE TABLE t (id INT, pirce INT) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'json');
+         SELECT SUM(pirce) AS total FROM t"
+    );
+    let mut child = pelton(&script).spawn().expect("the program starts");
+    let mut pipe = fs::OpenOptions::new().write(true).open(&path).expect("it is read");
+    let rows: String = (0..2000).map(|id| format!("{{\"id\": {id}, \"price\": 1}}\n")).collect();
+    pipe.write_all(rows.as_bytes()).expect("it is read");
+    let mut said = String::new();
+    let mut errors = BufReader::new(child.stderr.take().expect("piped"));
+    errors.read_line(&mut said).expect("text");
+    let expected = format!("rows of {path}, and is NULL; did you mean 'price'?\n");
+    assert!(
+        said.starts_with("warning: t: column 'pirce' is in none of the first ") && said.ends_with(&expected),
+        "{said}"
+    );
+    drop(pipe);
+    assert_eq!(child.wait().expect("the program ends").code(), Some(0));
+    let mut rest = String::new();
+    errors.read_to_string(&mut rest).expect("text");
+    assert_eq!(rest, "", "it is said once");
     fs::remove_dir_all(&folder).expect("the folder can be removed");
 }
 

@@ -1,7 +1,5 @@
 //! The columns of a text file whose table names none.
 
-use std::cell::RefCell;
-
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
 use super::column::FieldRules;
@@ -165,7 +163,7 @@ fn is_header(first: &[String], below: &[Candidates], rules: &FieldRules) -> bool
 fn infer_json(format: &TextFormat, is_told: &dyn Fn(&str) -> bool, bytes: &[u8]) -> Option<Inferred> {
     let (layout, start) = Layout::of(bytes);
     let bytes = &bytes[start..];
-    let names = json_names(bytes, layout);
+    let names = json::names(bytes, layout, INFER_ROWS);
     let splitter = Splitter::Json(JsonSplitter::new(names.clone(), String::new(), false, layout));
     let candidates = candidates(&splitter, format, names.len(), bytes, 0);
     let schema = schema(&names, &candidates);
@@ -204,16 +202,4 @@ fn text<'a>(bytes: &'a [u8], span: Span, rules: &FieldRules) -> Option<&'a [u8]>
     let text = &bytes[span.range()];
     let is_null = rules.is_null(text, span) || text.is_empty() && !span.is_quoted();
     (!is_null).then_some(text.trim_ascii())
-}
-
-/// The names of all members in the first rows, in the order in which they first occur.
-fn json_names(bytes: &[u8], layout: Layout) -> Vec<String> {
-    let names = RefCell::new(Vec::<String>::new());
-    json::split::for_each_name(bytes, layout, INFER_ROWS, |name| {
-        let mut names = names.borrow_mut();
-        if !names.iter().any(|known| known.as_bytes() == name) {
-            names.push(String::from_utf8_lossy(name).into_owned());
-        }
-    });
-    names.into_inner()
 }

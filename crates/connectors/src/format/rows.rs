@@ -9,12 +9,13 @@ use arrow::buffer::Buffer;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use pelton_data::Provenance;
-use pelton_runtime::source::{Decoded, LeftOut, RejectedRow, Rows, SourceError};
+use pelton_data::spelling::closest;
+use pelton_runtime::source::{Absent, AbsentColumn, Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
 use super::FormatName;
 use super::column::{ColumnDecoder, FieldRules, Fields};
 use super::csv::split::CsvSplitter;
-use super::json::split::JsonSplitter;
+use super::json::{self, split::JsonSplitter};
 use crate::ConnectorError;
 use crate::options::Options;
 
@@ -24,6 +25,10 @@ const SPLIT_ROWS: usize = 1024;
 /// Characters of a value, and bytes of a row, that messages and rejected rows show.
 pub(crate) const VALUE_CHARACTERS_MAX: usize = 100;
 const ROW_BYTES_SHOWN_MAX: usize = 1024;
+
+/// Rows of a chunk whose names are told where a column is in none, and names that are shown.
+const NAMED_ROWS: usize = 100;
+const NAMES_SHOWN_MAX: usize = 10;
 
 /// Where a field lies in its chunk: start in bits 0..32, length in bits 32..61, flags above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +144,29 @@ impl Splitter {
     }
 }
 
+impl Splitter {
+    /// The names that the first rows of a chunk have for their fields, where they name them.
+    fn names(&self, bytes: &[u8]) -> Vec<String> {
+        match self {
+            Splitter::Csv(_) => Vec::new(),
+            Splitter::Json(json) => json::names(bytes, json.layout(), NAMED_ROWS),
+        }
+    }
+}
+
+/// What was meant by the name of a column that no row has.
+fn hint(name: &str, names: &[String]) -> String {
+    match closest(name, names.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean '{meant}'?"),
+        None if names.is_empty() => String::new(),
+        None => {
+            let more = if names.len() > NAMES_SHOWN_MAX { ", …" } else { "" };
+            let shown = names.iter().take(NAMES_SHOWN_MAX).map(|name| format!("'{name}'")).collect::<Vec<_>>();
+            format!("the first rows also have {}{more}", shown.join(", "))
+        }
+    }
+}
+
 /// What happens to rows that do not fit their table, or cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnError {
@@ -216,6 +244,8 @@ struct Progress {
     /// For each row whether it stays, once one has been rejected; those behind the list do.
     kept: Option<Vec<bool>>,
     left_out: LeftOut,
+    /// For each wanted field whether no row has it.
+    absent: Vec<bool>,
 }
 
 impl Progress {
@@ -224,6 +254,13 @@ impl Progress {
         let kept = self.kept.get_or_insert_default();
         kept.resize(self.rows, true);
         kept[row] = false;
+    }
+
+    /// Looks for the fields that no row had before. Of a field that most rows have, one row is looked at.
+    fn look_for_absent(&mut self, split: &Split) {
+        for (place, is_absent) in self.absent.iter_mut().enumerate().filter(|(_, is_absent)| **is_absent) {
+            *is_absent = split.spans.iter().skip(place).step_by(split.width).all(|&span| span == Span::ABSENT);
+        }
     }
 }
 
@@ -240,6 +277,7 @@ impl RowDecoder {
             rows: 0,
             kept: None,
             left_out: LeftOut::default(),
+            absent: vec![true; self.width],
         };
         let bytes = progress.bytes.clone();
         let bytes = bytes.as_slice();
@@ -271,6 +309,7 @@ impl RowDecoder {
                     wrong.push(WrongValue { row, column: index, problem, is_null });
                 });
             }
+            progress.look_for_absent(&split);
             let first_row = progress.rows;
             progress.rows += split.rows.len();
             if !wrong.is_empty() || !split.failures.is_empty() {
@@ -356,7 +395,25 @@ impl RowDecoder {
         }
     }
 
-    fn finish(&self, progress: Progress, decoders: Vec<Option<ColumnDecoder>>) -> Result<Decoded, SourceError> {
+    /// Which columns no row of the chunk has, and what the rows have instead.
+    fn absent(&self, progress: &Progress) -> Absent {
+        let mut names = None;
+        let mut columns = Vec::new();
+        for (column, field) in self.columns.iter().zip(self.schema.fields()) {
+            let OutputColumn::Field(place) = column else { continue };
+            if progress.absent[*place] && progress.rows > 0 {
+                let is_known = |name: &String| self.schema.field_with_name(name).is_err();
+                let names = names.get_or_insert_with(|| {
+                    self.splitter.names(progress.bytes.as_slice()).into_iter().filter(is_known).collect::<Vec<_>>()
+                });
+                columns.push(AbsentColumn { name: field.name().clone(), hint: hint(field.name(), names) });
+            }
+        }
+        Absent { rows: progress.rows as u64, columns, place: self.place.clone(), has_other_places: false }
+    }
+
+    fn finish(&self, mut progress: Progress, decoders: Vec<Option<ColumnDecoder>>) -> Result<Decoded, SourceError> {
+        progress.left_out.absent = self.absent(&progress);
         // With as many rows as lines each row is a line.
         let is_known = progress.kept.is_none() && progress.rows as u64 == progress.lines;
         let provenance =

@@ -8,6 +8,22 @@ pub(crate) mod write;
 
 pub(crate) mod compact;
 
+use std::cell::RefCell;
+
+use self::layout::Layout;
+
+/// The names of all members of the first `rows_max` objects of a text, in the order in which they first occur.
+pub(crate) fn names(bytes: &[u8], layout: Layout, rows_max: usize) -> Vec<String> {
+    let names = RefCell::new(Vec::<String>::new());
+    split::for_each_name(bytes, layout, rows_max, |name| {
+        let mut names = names.borrow_mut();
+        if !names.iter().any(|known| known.as_bytes() == name) {
+            names.push(String::from_utf8_lossy(name).into_owned());
+        }
+    });
+    names.into_inner()
+}
+
 /// The text of a string without its escape sequences, or `None` where one of them means nothing.
 pub(crate) fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
