@@ -78,6 +78,7 @@ pub use adaptation_events::{AdaptationEvent, AdaptationEvents};
 pub use arrow;
 pub use builder::QueryBuilder;
 pub use error::Error;
+pub use pelton_connectors::options::suggest;
 pub use pelton_plan::Place;
 pub use pelton_runtime::{adapt, clock, pool, progress};
 pub use pelton_state::kernel::Tier;

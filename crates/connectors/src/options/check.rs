@@ -20,13 +20,7 @@ pub fn check(values: &BTreeMap<String, String>, columns: &[&str], format: Option
     let Some(connector) = CONNECTOR_NAMES.iter().find(|name| name.eq_ignore_ascii_case(connector.trim())) else {
         return Ok(());
     };
-    let is_own = |group: &OptionGroup| match group.of {
-        Owner::Table => true,
-        Owner::Connector => group.name == *connector,
-        Owner::Source => !matches!(*connector, "print" | "blackhole"),
-        Owner::Format => *connector == "filesystem" && format.is_none_or(|format| group.name == format),
-    };
-    let groups: Vec<&OptionGroup> = GROUPS.iter().filter(|group| is_own(group)).collect();
+    let groups = groups_of(connector, format);
     let entries = || groups.iter().flat_map(|group| group.options);
     for (name, value) in values {
         let column_option = |entry: &&OptionEntry| columns.iter().any(|column| entry.of_column(column) == *name);
@@ -39,6 +33,17 @@ pub fn check(values: &BTreeMap<String, String>, columns: &[&str], format: Option
     Ok(())
 }
 
+/// The groups whose options the tables of a connector have. Without a format they have those of all formats that they may have.
+pub(super) fn groups_of(connector: &str, format: Option<&str>) -> Vec<&'static OptionGroup> {
+    let is_own = |group: &&OptionGroup| match group.of {
+        Owner::Table => true,
+        Owner::Connector => group.name == connector,
+        Owner::Source => !matches!(connector, "print" | "blackhole"),
+        Owner::Format => connector == "filesystem" && format.is_none_or(|format| group.name == format),
+    };
+    GROUPS.iter().filter(is_own).collect()
+}
+
 impl OptionEntry {
     /// Whether this is the entry of an option, of whichever column.
     pub(super) fn is_called(&self, name: &str) -> bool {
@@ -49,7 +54,7 @@ impl OptionEntry {
     }
 
     /// The option's name for a column.
-    fn of_column(&self, column: &str) -> String {
+    pub(super) fn of_column(&self, column: &str) -> String {
         self.name.replace('#', column)
     }
 }

@@ -4,6 +4,8 @@ mod check;
 
 pub mod table;
 
+pub mod suggest;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use pelton::arrow::util::display::array_value_to_string;
-use pelton::{Outcome, Session};
+use pelton::{Outcome, Session, suggest};
 
 use super::keywords::{AFTER_FROM, COMMANDS, KEYWORDS, SHOWN, STATEMENTS};
 use super::scan::{Kind, Token, is_in_word, scan};
@@ -85,21 +85,66 @@ fn in_string(session: &Session, text: &str, before: &[Token], string: &Token, cu
         let keys = settings(session).into_iter().filter(|key| key.starts_with(content));
         return Completion { start, texts: keys.map(|key| format!("{key}{end}")).collect() };
     }
-    if names_an_option(before) {
-        return Completion::default();
+    let Some(opening) = opening_of_options(before) else { return paths(content, start, end) };
+    let offered = |texts: Vec<String>| {
+        let found = starting_with(texts.into_iter(), content, start);
+        Completion { texts: found.texts.into_iter().map(|text| format!("{text}{end}")).collect(), ..found }
+    };
+    match before {
+        [.., name, equals] if equals.is("=") && name.kind == Kind::Text => {
+            let words = suggest::values(&name.text[1..name.text.len() - 1]);
+            match words.is_empty() {
+                true => paths(content, start, end),
+                false => offered(words.iter().map(|word| word.to_string()).collect()),
+            }
+        }
+        [.., last] if last.is("(") || last.is(",") => {
+            let behind = text[cursor..].strip_prefix(quote).map(scan).unwrap_or_default();
+            let behind = behind.split(|token| token.is(";") || token.is(")")).next().unwrap_or_default();
+            let given = given_options(&before[opening + 1..]).chain(given_options(behind)).collect();
+            offered(suggest::names(&given, &declared_columns(&before[..opening])))
+        }
+        _ => Completion::default(),
     }
-    paths(content, start, end)
 }
 
-/// Whether the next string is the name of an option: behind `WITH (`, or a comma there.
-fn names_an_option(before: &[Token]) -> bool {
+/// Where the parenthesis of `WITH (` is that is open.
+fn opening_of_options(before: &[Token]) -> Option<usize> {
     let mut depth = 0;
     let opening = before.iter().rposition(|token| {
         depth += i32::from(token.is("(")) - i32::from(token.is(")"));
         depth > 0
-    });
-    let is_with = opening.and_then(|at| before.get(at.checked_sub(1)?)).is_some_and(|token| token.is("WITH"));
-    is_with && before.last().is_some_and(|token| token.is("(") || token.is(","))
+    })?;
+    before[opening.checked_sub(1)?].is("WITH").then_some(opening)
+}
+
+/// Options and their values.
+fn given_options<'a>(tokens: &'a [Token]) -> impl Iterator<Item = (String, String)> + 'a {
+    let content = |token: &Token| token.text[1..token.text.len() - 1].to_owned();
+    let is_string = |token: &Token| token.kind == Kind::Text && token.is_closed;
+    tokens.windows(3).filter_map(move |option| match option {
+        [name, equals, value] if equals.is("=") && is_string(name) && is_string(value) => {
+            Some((content(name), content(value)))
+        }
+        _ => None,
+    })
+}
+
+/// The columns that a definition declares in its first parentheses.
+fn declared_columns(definition: &[Token]) -> Vec<String> {
+    let mut depth = 0;
+    let mut begins = false;
+    let mut columns = Vec::new();
+    for token in definition {
+        let is_first = std::mem::replace(&mut begins, depth <= 1 && (token.is("(") || token.is(",")));
+        match depth {
+            1 if is_first => columns.extend(token.name()),
+            1 if token.is(")") => break,
+            _ => {}
+        }
+        depth += i32::from(token.is("(")) - i32::from(token.is(")"));
+    }
+    columns
 }
 
 /// Files and folders whose path begins with a prefix.
@@ -281,6 +326,21 @@ mod tests {
         assert_eq!(offered(&hidden), [format!("{folder_path}/.trades")]);
         assert!(offered(&format!("CREATE TABLE t (a INT) WITH ('a' = 'b', '{folder_path}/|")).is_empty(), "an option");
         std::fs::remove_dir_all(&folder).expect("the folder can be removed");
+    }
+
+    #[test]
+    fn options_are_offered_in_with() {
+        let create = |options: &str| offered(&format!("CREATE TABLE t (id INT, `a b` DECIMAL(3, 1)) WITH ({options}"));
+        assert_eq!(create("'conn|"), ["connector'"]);
+        assert_eq!(create("'connector' = 'f|"), ["filesystem'"]);
+        assert_eq!(create("'connector' = 'filesystem', 'for|"), ["format'"]);
+        assert_eq!(create("'connector' = 'filesystem', 'format' = 'j|')"), ["json"]);
+        assert_eq!(create("'connector' = 'filesystem', 'path' = 'a.csv', 'json.|"), Vec::<String>::new());
+        assert_eq!(create("'connector' = 'filesystem', 'csv.header' = '|"), ["true'", "false'"]);
+        assert_eq!(create("'json.f|', 'connector' = 'filesystem'); SELECT 1"), ["json.fail-on-missing-field"]);
+        assert_eq!(create("'json.f|', 'connector' = 'print'); SELECT 1"), Vec::<String>::new());
+        assert_eq!(create("'connector' = 'datagen', 'fields.|")[..2], ["fields.id.kind'", "fields.a b.kind'"]);
+        assert_eq!(create("'connector' = 'print', 'connector|"), Vec::<String>::new(), "it is given");
     }
 
     #[test]
