@@ -394,8 +394,9 @@ impl Waker {
 
     /// To be called before looking for work in the run.
     pub(crate) fn seen(&self) -> Seen {
-        let outside = self.run.outside.load(Ordering::SeqCst);
-        Seen { events: self.run.events.load(Ordering::SeqCst), outside }
+        // In this order, as `wake` raises them in the other one: what is known as of all these events is known of no fewer from outside.
+        let events = self.run.events.load(Ordering::SeqCst);
+        Seen { events, outside: self.run.outside.load(Ordering::SeqCst) }
     }
 
     /// Says what there is to do until something happens after `seen`, or that instant of the engine's clock. Only one worker at a time

@@ -133,6 +133,41 @@ fn an_event_of_one_run_is_not_lost_in_the_quiet_of_another() {
     });
 }
 
+/// As a sink without room: it is asked again only when the count of events from outside is another one.
+#[test]
+fn room_that_is_made_is_not_lost_on_a_sink_that_had_none() {
+    loom::model(|| {
+        let rest = Rest::new(1);
+        let (waker, room) = (Waker::new(rest.clone()), Arc::new(AtomicBool::new(false)));
+        // It had none a moment ago, and something else has happened since.
+        let mut blocked_at = Some(waker.seen().outside);
+        waker.returned();
+        let reader = {
+            let (waker, room) = (waker.clone(), room.clone());
+            thread::spawn(move || {
+                room.store(true, Ordering::SeqCst);
+                waker.wake();
+            })
+        };
+        loop {
+            let seen = rest.seen();
+            if waker.known(0).is_none() {
+                let seen = waker.seen();
+                if blocked_at != Some(seen.outside) {
+                    if room.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    blocked_at = Some(seen.outside);
+                }
+                waker.found(seen, Rank::NONE, u64::MAX);
+                continue;
+            }
+            rest.sleep(seen, 0, u64::MAX);
+        }
+        reader.join().unwrap();
+    });
+}
+
 /// As results are read, or bytes of a pipe come, while a run looks for room, or for them: what changes is in no order with anything else.
 #[test]
 fn a_change_that_somebody_waits_for_is_seen_or_told_of() {
