@@ -3,6 +3,7 @@
 //! In a page, a fenced block whose language is followed by a file name (```` ```csv trades.csv ````) is a file. A block of `sql` is a script.
 //! Where the next block is `text`, it holds what the script prints: the script runs behind all `sql` blocks before it that have no output.
 //! A script that fails prints its error. Blocks of `sql ignore` are not run. `BLESS=1` writes what is printed into the pages.
+//! The page of functions is compared with `SHOW FUNCTIONS`, and expressions in tables with their values.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -160,4 +161,52 @@ fn table_of_contents_is_complete() {
     let unnamed: Vec<PathBuf> =
         pages(&docs).into_iter().filter(|path| !path.ends_with("SUMMARY.md") && !named.contains(path)).collect();
     assert!(unnamed.is_empty(), "docs/SUMMARY.md lacks {unnamed:?}");
+}
+
+/// The page of functions names every function.
+#[test]
+fn functions_are_described() {
+    let page = std::fs::read_to_string(root().join("docs/sql/functions.md")).expect("the page of functions");
+    let words: Vec<&str> = page.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+    let names = csv("SHOW FUNCTIONS");
+    let missing: Vec<&str> = names.lines().skip(1).filter(|name| !words.contains(name)).collect();
+    assert!(missing.is_empty(), "docs/sql/functions.md lacks {missing:?}");
+}
+
+/// Expressions in tables (`` | `expression` → `value` | ``) have the values that stand there.
+#[test]
+fn expressions_have_the_values_that_tables_say() {
+    let (mut script, mut expected) = (String::new(), Vec::new());
+    for path in pages(&root().join("docs/sql")) {
+        let page = std::fs::read_to_string(path).expect("a page of the book");
+        for (before, after) in page.lines().filter_map(|line| line.split_once("` → `")) {
+            let (_, expression) = before.rsplit_once('`').expect("an expression in backticks");
+            let expression = expression.replace("\\|", "|");
+            writeln!(script, "SELECT {expression} AS x;").expect("strings can be written to");
+            let value = after.split('`').next().unwrap_or_default();
+            expected.push(format!("{expression} → {value}"));
+        }
+    }
+    let results = csv(&script);
+    let values = results.lines().skip(1).step_by(2).map(unquoted);
+    let written = expected.iter().map(|line| line.split(" → ").next().unwrap_or_default());
+    let found: Vec<String> = written.zip(values).map(|(expression, value)| format!("{expression} → {value}")).collect();
+    assert_eq!(found, expected);
+}
+
+/// What the program prints as CSV.
+fn csv(sql: &str) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_pelton")).args(["sql", "--format", "csv", "-e", sql]).output();
+    let output = output.expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("the program prints UTF-8")
+}
+
+/// A field of CSV as its text; an empty one is NULL.
+fn unquoted(field: &str) -> String {
+    match field.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(quoted) => quoted.replace("\"\"", "\""),
+        None if field.is_empty() => "NULL".to_owned(),
+        None => field.to_owned(),
+    }
 }
