@@ -1,7 +1,7 @@
 //! The demo's query, and its newest window.
 
 use pelton::arrow::array::{AsArray, RecordBatch};
-use pelton::arrow::datatypes::{Int64Type, TimestampMillisecondType};
+use pelton::arrow::datatypes::{Int32Type, Int64Type, TimestampMillisecondType};
 
 /// What is bid for.
 const NAMES: [&str; 12] = [
@@ -67,7 +67,8 @@ impl Window {
     /// Takes rows in the order of their windows: only the newest is kept.
     pub fn take(&mut self, rows: &RecordBatch) {
         let ends = rows.column(0).as_primitive::<TimestampMillisecondType>();
-        let [lots, bids] = [1, 2].map(|column| rows.column(column).as_primitive::<Int64Type>());
+        let lots = rows.column(1).as_primitive::<Int32Type>();
+        let bids = rows.column(2).as_primitive::<Int64Type>();
         for row in 0..rows.num_rows() {
             if self.end_ms != ends.value(row) {
                 *self = Window { end_ms: ends.value(row), ..Window::default() };
@@ -89,19 +90,15 @@ mod tests {
     use std::sync::Arc;
 
     use pelton::Session;
-    use pelton::arrow::array::{ArrayRef, Int64Array, TimestampMillisecondArray};
+    use pelton::arrow::array::{ArrayRef, Int32Array, Int64Array, TimestampMillisecondArray};
 
     use super::*;
 
-    fn rows(end_ms: i64, lots: &[(i64, i64)]) -> RecordBatch {
-        let column = |values: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(values)) };
+    fn rows(end_ms: i64, lots: &[(i32, i64)]) -> RecordBatch {
+        let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(lots.iter().map(|lot| lot.0)));
+        let bids: ArrayRef = Arc::new(Int64Array::from_iter_values(lots.iter().map(|lot| lot.1)));
         let ends: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![end_ms; lots.len()]));
-        RecordBatch::try_from_iter([
-            ("window_end", ends),
-            ("lot", column(lots.iter().map(|lot| lot.0).collect())),
-            ("bids", column(lots.iter().map(|lot| lot.1).collect())),
-        ])
-        .unwrap()
+        RecordBatch::try_from_iter([("window_end", ends), ("lot", numbers), ("bids", bids)]).unwrap()
     }
 
     #[test]
