@@ -4,9 +4,7 @@
 //! Each is a definition (`definition.rs`) that a plan names; they take the place of DataFusion's functions of the same name. What
 //! is only another spelling of something DataFusion has is respelt when a query is parsed, and is not here.
 //!
-//! Where we differ from Flink: `UNIX_TIMESTAMP` and `TO_DATE` of a text that is no time are NULL; `TIMESTAMPDIFF` fails where INT does not hold it, and is BIGINT
-//! for microseconds; FLOOR and CEIL leave a time as it is that is the start of its unit, and CEIL is never before it; in regular expressions `$` is
-//! the very end, also behind a last line end, `.` any letter but a line feed, and `(?i)` knows the letters of all alphabets.
+//! `docs/sql/differences-from-flink.md` lists the values that differ from Flink's on purpose, and `tests/sql/flink/differences.slt` tests them.
 
 pub mod aggregates;
 
