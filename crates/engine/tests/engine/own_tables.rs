@@ -41,7 +41,7 @@ fn each_insert_of_a_set_has_a_reader_that_may_be_slow() {
             (0..ROWS).step_by(1000).try_for_each(|from| push(&numbers, from..from + 1000)).unwrap();
         });
         // The other table's rows wait, and whoever feeds both does.
-        let first: Vec<i64> = all_of_some(&mut even, 16);
+        let first = some(&mut even, 8_000);
         assert!(!feeder.is_finished() && !even.has_ended() && !inserts.control().has_ended());
         let reader = std::thread::spawn(move || (all(&mut odd), odd.has_ended()));
         let even: Vec<i64> = first.into_iter().chain(all(&mut even)).collect();
@@ -54,10 +54,14 @@ fn each_insert_of_a_set_has_a_reader_that_may_be_slow() {
     }
 }
 
-/// Of so many batches.
-fn all_of_some(sink: &mut PullSink, count: usize) -> Vec<i64> {
-    let batches = std::iter::from_fn(|| sink.next_batch()).take(count);
-    batches.flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
+/// At least so many rows: how many batches they come in depends on how busy the workers are.
+fn some(sink: &mut PullSink, rows: usize) -> Vec<i64> {
+    let mut values = Vec::new();
+    while values.len() < rows {
+        let batch = sink.next_batch().expect("more rows come");
+        values.extend_from_slice(batch.column(0).as_primitive::<Int64Type>().values());
+    }
+    values
 }
 
 #[test]

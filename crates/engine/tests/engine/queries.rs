@@ -95,7 +95,6 @@ fn dropping_a_query_stops_no_other() {
 #[test]
 fn a_query_whose_reader_is_slow_holds_no_other_up() {
     let session = session("1");
-    let _watchdog = shown::Watchdog::of(&session);
     numbers(&session, "n", 1_000_000);
     session.set("pelton.block-rows", "16").unwrap();
     // Its results fill the channel, and nobody reads them.
