@@ -398,11 +398,11 @@ fn orders_and_limits_are_those_of_sql() -> Result<(), Error> {
             .table("bid")?
             .select([col("price")])?
             .limit(0, Some(7))?
-            .filter(col("price").gt(lit(5_i64)))?
+            .filter(col("price").gt(lit(5)))?
             .select([col("price")])?,
         "SELECT price FROM (SELECT price FROM bid LIMIT 7) WHERE price > 5",
     );
-    let inner = session.table("endless")?.limit(0, Some(7))?.filter(col("price").gt(lit(5_i64)));
+    let inner = session.table("endless")?.limit(0, Some(7))?.filter(col("price").gt(lit(5)));
     let expected = "a call of limit over an unbounded table that others follow is not supported yet; call it last";
     assert_eq!(refusal(inner), expected);
     Ok(())
