@@ -6,6 +6,7 @@ use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::logical_plan::Window as Over;
 use datafusion_expr::{Expr, LogicalPlan, WindowFrameUnits};
 use pelton_data::aggregate::{Accumulate, Accumulator};
+use pelton_data::over::{OverCall, OverFunction};
 
 use crate::catalog::LATE_ROWS;
 use crate::error::{Place, PlanError};
@@ -90,6 +91,12 @@ fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
             "a window closes when the watermark reaches its end, and in Flink a millisecond before: \
              rows that come in between are in time here, and late there",
         );
+    }
+    // Numbers of rows may be the first rows of each key, which Flink keeps in another way.
+    let numbers_rows = |call: &OverCall| matches!(call.function, OverFunction::RowNumber);
+    if program.overs.iter().any(|over| over.spec.time.is_some() && !over.spec.calls.iter().all(numbers_rows)) {
+        let note = "a row at the watermark is in time for functions OVER rows, and in Flink it is late";
+        notes.add(landmarks.first_over(), note);
     }
     for lookup in &program.lookups {
         let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();

@@ -96,6 +96,11 @@ impl Landmarks {
         self.overs.iter().find(|call| call.name == function).and_then(|call| call.place)
     }
 
+    /// Where the first function OVER rows stands.
+    pub fn first_over(&self) -> Option<Place> {
+        self.overs.first().and_then(|call| call.place)
+    }
+
     /// Where a function is called OVER other rows than the first of the same SELECT.
     pub fn other_over(&self) -> Option<Place> {
         let differs = |call: &&OverCall| {
