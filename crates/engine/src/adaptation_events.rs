@@ -4,16 +4,16 @@ use pelton_runtime::adapt::story::Event;
 
 use crate::query::NamedStories;
 
-/// Something that happened to the code of a pipeline.
+/// A change of the code of a pipeline.
 #[derive(Debug, Clone)]
 pub struct AdaptationEvent {
-    /// The pipeline's name: its place, input and target.
+    /// The pipeline's name: number, input and target.
     pub pipeline: String,
-    /// What happened.
+    /// The change.
     pub event: Event,
 }
 
-/// What happens to a query's code, in the order in which it does: [`Query::adaptation_events`](crate::Query::adaptation_events).
+/// Iterator over the adaptation events of a query, in the order in which they occur: [`Query::adaptation_events`](crate::Query::adaptation_events).
 ///
 /// An iterator that has nothing more has nothing more *yet*: asked again it goes on with what has happened since. It needs neither the query nor its rows, so that
 /// another thread may have it, and what happened last is there when the query has ended.

@@ -51,7 +51,7 @@ pub use pelton_plan::query::builder::{
     CountWindow, JoinKind, OverWindow, RowWindow, TimeWindow, avg, count, count_all, max, min, sum,
 };
 
-/// A column of a query's rows, by its name: cases differ, as in SQL. `table.column` is the column of a table or alias; a name
+/// A column by its name, which is case sensitive, as in SQL. `table.column` is the column of a table or alias; a name
 /// that has a dot or other signs of its own is put in double quotes.
 ///
 /// ```
@@ -64,17 +64,17 @@ pub fn col(name: &str) -> Expr {
     Expr::Column(Column::from_qualified_name_ignore_case(name))
 }
 
-/// A query that is being put together, and the session that it will run in.
+/// A query under construction, and the session that it will run in.
 ///
-/// Every call takes the query and returns the longer one, or an error that names the call, what is wrong and what there is instead.
-/// Clones are queries of their own.
+/// Each method consumes the query and returns the extended one, or an error that names the method, the problem and the alternatives.
+/// Clones are independent queries.
 #[derive(Clone)]
 pub struct QueryBuilder {
     session: Session,
     relation: RelationBuilder,
 }
 
-/// A query whose rows are grouped, and not yet aggregated.
+/// A query with a GROUP BY clause that still needs its aggregates.
 #[derive(Clone)]
 pub struct GroupedQueryBuilder {
     query: QueryBuilder,
@@ -104,7 +104,7 @@ impl QueryBuilder {
     /// Keeps the rows for which `condition` is true: `WHERE`, and behind [`QueryBuilder::aggregate`] `HAVING`.
     ///
     /// # Errors
-    /// [`Error::Plan`] where the condition names no column of the rows, or is no condition.
+    /// [`Error::Plan`] where the condition names no column of the rows, or is not BOOLEAN.
     ///
     /// ```
     /// use pelton::builder::{col, lit};
@@ -119,8 +119,8 @@ impl QueryBuilder {
         self.then("filter", |relation| relation.filter(condition))
     }
 
-    /// Computes the columns of the rows anew: `SELECT`. What has no name is called `EXPR$` and its position. Functions of the rows before each
-    /// row are columns too ([`OverWindow`]).
+    /// Projects to these expressions: `SELECT`. An expression without a name is called `EXPR$` and its position. Functions over preceding rows
+    /// are expressions too ([`OverWindow`]).
     ///
     /// # Errors
     /// [`Error::Plan`] where an expression names no column of the rows, or its types do not fit.
@@ -139,10 +139,10 @@ impl QueryBuilder {
         self.then("select", |relation| relation.select(columns))
     }
 
-    /// Keeps each row once: `SELECT DISTINCT`. The rows end, or their columns include those of a window.
+    /// Removes duplicate rows: `SELECT DISTINCT`. The input must be bounded, or its columns must include those of a window.
     ///
     /// # Errors
-    /// [`Error::Plan`] where rows cannot be told apart by the type of a column.
+    /// [`Error::Plan`] where the type of a column cannot be compared.
     ///
     /// ```
     /// use std::time::Duration;
@@ -161,11 +161,11 @@ impl QueryBuilder {
         self.then("distinct", RelationBuilder::distinct)
     }
 
-    /// Cuts the rows into windows, which adds the columns `window_start` and `window_end`, and `window_time` where they are cut by time
-    /// ([`TimeWindow`]) and not by their number ([`CountWindow`]).
+    /// Assigns rows to windows, which adds the columns `window_start` and `window_end`, and `window_time` where windows are of time
+    /// ([`TimeWindow`]) and not of row counts ([`CountWindow`]).
     ///
     /// # Errors
-    /// [`Error::Plan`] where the rows have no such time attribute or keys, or the window no such length.
+    /// [`Error::Plan`] where the rows lack the time attribute or a key, or the length of the window is invalid.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -195,7 +195,7 @@ impl QueryBuilder {
         self.then("window", |relation| relation.window(&window.into()))
     }
 
-    /// Groups the rows by `keys`, for [`GroupedQueryBuilder::aggregate`]. Rows that were cut into windows are grouped by these as well.
+    /// Groups the rows by `keys`, for [`GroupedQueryBuilder::aggregate`]. Rows of windows are grouped by window as well.
     ///
     /// ```
     /// use pelton::builder::{col, count_all};
@@ -226,7 +226,7 @@ impl QueryBuilder {
         self.group_by([]).aggregate(aggregates)
     }
 
-    /// Top-N: numbers the rows of each window, and of each of `keys` within it, in an order, and keeps the first `rows_max`. Their number,
+    /// Top-N: numbers the rows of each window and each group of `keys` in an order, and keeps the first `rows_max`. The number,
     /// from 1, becomes the column `row_number`: `ROW_NUMBER() OVER (PARTITION BY window_start, window_end, … ORDER BY …) <= rows_max`.
     ///
     /// The rows are cut into windows, or are results of windows whose `window_start` and `window_end` they still have. Rows that the order
@@ -260,7 +260,7 @@ impl QueryBuilder {
         self.then("top", |relation| relation.top(rows_max, order, keys))
     }
 
-    /// Puts rows that match side by side: `JOIN … ON`. One of the sides is a bounded table, which is loaded when the query starts.
+    /// Joins with another query: `JOIN … ON`. One side must be a bounded table, which is loaded when the query starts.
     ///
     /// # Errors
     /// [`Error::Plan`] where `on` names no column of either side, or one that both have; [`Error::Usage`] where `other` belongs to another session.
@@ -282,7 +282,7 @@ impl QueryBuilder {
         self.then("join", |relation| relation.join(other.relation, kind, on))
     }
 
-    /// The rows of both: `UNION ALL`. Columns go together by position.
+    /// Appends the rows of another query: `UNION ALL`. Columns are matched by position.
     ///
     /// # Errors
     /// [`Error::Plan`] where the numbers or types of the columns differ; [`Error::Usage`] where `other` belongs to another session.
@@ -303,7 +303,7 @@ impl QueryBuilder {
         self.then("union_all", |relation| relation.union_all(other.relation))
     }
 
-    /// Puts the rows in order: `ORDER BY`, with the most significant key first. The rows end, and nothing but [`QueryBuilder::limit`] follows.
+    /// Sorts the rows: `ORDER BY`, with the most significant key first. The rows end, and nothing but [`QueryBuilder::limit`] follows.
     ///
     /// # Errors
     /// [`Error::Plan`] where a key names no column of the rows.
@@ -321,7 +321,7 @@ impl QueryBuilder {
         self.then("order_by", |relation| relation.order_by(keys))
     }
 
-    /// Leaves out the first `offset` rows, and ends the query after `rows_max` more: `LIMIT … OFFSET …`. Nothing follows.
+    /// Skips the first `offset` rows, and ends the query after `rows_max` more: `LIMIT … OFFSET …`. Nothing follows.
     ///
     /// # Errors
     /// [`Error::Plan`] where the query so far cannot be planned.
@@ -337,7 +337,7 @@ impl QueryBuilder {
         self.then("limit", |relation| relation.limit(offset, rows_max))
     }
 
-    /// Names the rows, so that `name.column` tells their columns from those of another side of a join: `AS name`.
+    /// Gives the rows an alias, so that `name.column` distinguishes their columns from those of the other side of a join: `AS name`.
     ///
     /// # Errors
     /// [`Error::Plan`] where two of the columns have the same name.
@@ -356,7 +356,7 @@ impl QueryBuilder {
     /// Starts the query.
     ///
     /// # Errors
-    /// [`Error::Plan`] where it does what streams cannot; otherwise as [`Session::sql`].
+    /// [`Error::Plan`] where an operation is not possible on a stream; otherwise as [`Session::sql`].
     ///
     /// ```
     /// use std::sync::Arc;
@@ -374,10 +374,10 @@ impl QueryBuilder {
         self.session.start_built(&self.relation, None)
     }
 
-    /// Starts the query, with its rows going into a table: `INSERT INTO`.
+    /// Starts the query and inserts its rows into a table: `INSERT INTO`.
     ///
     /// # Errors
-    /// [`Error::Plan`] where there is no such table, or it does not take the rows; otherwise as [`QueryBuilder::run`].
+    /// [`Error::Plan`] where the table does not exist, or its columns do not fit the rows; otherwise as [`QueryBuilder::run`].
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -400,7 +400,7 @@ impl QueryBuilder {
         can_be_planned(None) && !can_be_planned(Some(table))
     }
 
-    /// What `EXPLAIN` says of the query.
+    /// The output of `EXPLAIN` for the query.
     ///
     /// # Errors
     /// As [`QueryBuilder::run`].
@@ -431,7 +431,7 @@ impl GroupedQueryBuilder {
     /// An aggregate may be part of an expression, as in `sum(col("a")) / count_all()`.
     ///
     /// # Errors
-    /// [`Error::Plan`] where an expression names no column of the rows, aggregates nothing, or does what windows cannot.
+    /// [`Error::Plan`] where an expression names no column of the rows, contains no aggregate, or is not possible in a window.
     ///
     /// ```
     /// use pelton::builder::{col, lit, sum};

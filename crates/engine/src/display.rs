@@ -36,7 +36,7 @@ fn with_zone(unit: &TimeUnit) -> &'static str {
     }
 }
 
-/// An instant in microseconds since 1970, in UTC, with as many digits of a second as it has.
+/// An instant, given in microseconds since 1970, as text in UTC with the fractional digits that it needs.
 pub fn instant(micros: i64) -> String {
     let format = if micros % 1_000_000 == 0 { "%Y-%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M:%S%.3f" };
     timestamp_us_to_datetime(micros).map_or_else(|| micros.to_string(), |time| time.format(format).to_string())

@@ -9,10 +9,10 @@ use pelton_runtime::source::SourceError;
 /// Why a statement was refused or a query stopped.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// A statement that cannot be parsed or planned: yours to mend. Names line and column.
+    /// A statement that cannot be parsed or planned, with its line and column.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A table that cannot be opened: its options, or the files behind it.
+    /// A table that cannot be opened, because of its options or its files.
     #[error("{}{}{error}", shown(.place), table_of(.table, .error))]
     Table {
         /// Which.
@@ -22,13 +22,13 @@ pub enum Error {
         /// What is wrong, and what would be right.
         error: ConnectorError,
     },
-    /// A pipeline that cannot be turned into code.
+    /// A pipeline that cannot be compiled.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// A query that stopped: a row that cannot be decoded or computed, an output that cannot be written.
+    /// A query that failed: a row that cannot be decoded or computed, or an output that cannot be written.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A query that `EXPLAIN ANALYZE` ran, and that stopped.
+    /// A query that failed under `EXPLAIN ANALYZE`.
     #[error("{error}")]
     Analyzed {
         /// Why.
@@ -46,13 +46,13 @@ pub enum Error {
         /// Where it stands, where it was set by a statement.
         place: Option<Place>,
     },
-    /// A call that does not fit: rows of another schema, a script that ends in no query.
+    /// An invalid call: rows with another schema, or a script that does not end with a query.
     #[error("{0}")]
     Usage(String),
 }
 
 impl Error {
-    /// The row of an input that does not fit its table, where a query stopped at one: the file or other origin, the row in it, the column, and the value.
+    /// The input row at which the query failed, if there is one: file or other origin, row number, column and value.
     pub fn input_row(&self) -> Option<(&str, u64, &str, &str)> {
         match self {
             Error::Run(RunError::Source { error, .. }) => match error.as_ref() {
@@ -63,7 +63,7 @@ impl Error {
         }
     }
 
-    /// Where in the script the mistake is, for those that are in its text.
+    /// The place of the error in the script, if it is an error of its text.
     ///
     /// ```
     /// let error = pelton::Session::new().sql("SELECT a,\n  b FROM (VALUES (1)) AS t (a)").err().unwrap();

@@ -43,9 +43,9 @@ fn guarded<T>(body: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     })
 }
 
-/// An aggregate function of your own: what it keeps of a group, how rows change that, and what value it has in the end.
+/// A user-defined aggregate function: the state of a group, how rows update it, and the result computed from it.
 ///
-/// What else it can do decides how its windows are computed. A function that can [combine](AggregateFunction::with_combine) what it keeps of
+/// Its further abilities decide how windows are computed. A function that can [combine](AggregateFunction::with_combine) the states of
 /// two parts of a window is computed slice by slice, each row once, however many windows it is in. One that can also
 /// [take a part away](AggregateFunction::with_subtract) lets windows slide: the slice that leaves is subtracted. Of a
 /// function that can do neither, all rows of a window are kept until it closes, and reach the function then, in the order of their
@@ -124,9 +124,9 @@ struct Saved<S> {
 }
 
 impl<S: Send + Sync + 'static> AggregateFunction<S> {
-    /// A function that queries call by this name, whose arguments are cast to these types.
+    /// A function that queries call by this name. Arguments are cast to these types.
     ///
-    /// `initial` makes the state of a group before its first row; `accumulate` lets rows of one group reach it; `finish` returns
+    /// `initial` creates the state of a group; `accumulate` updates it with rows of the group; `finish` returns
     /// one value for each state. Errors stop the query when a window is read, and are shown to the user.
     ///
     /// ```
@@ -166,7 +166,7 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
         })
     }
 
-    /// Lets the first state become that of its rows and the second's together.
+    /// Merges the second state into the first.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -196,8 +196,8 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
         self
     }
 
-    /// Lets the first state become that of its rows without the second's, which it was combined with before. This must be exact: what
-    /// only nearly is, such as a sum of floating-point numbers, would drift. Without [`AggregateFunction::with_combine`] it is of no use.
+    /// Removes the second state, which was combined before, from the first. This must be exact: what
+    /// only nearly is, such as a sum of floating-point numbers, would drift. It has no effect without [`AggregateFunction::with_combine`].
     ///
     /// ```
     /// use std::sync::Arc;
@@ -231,7 +231,7 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
         self
     }
 
-    /// Lets states be written down, as part of the snapshot of a window: `save` makes an array of this type of states, one value for each, and `restore` makes
+    /// Makes states part of a window's snapshot: `save` writes states to an array of this type, one value for each, and `restore` reads
     /// the same states of it again. A function that does not combine
     /// needs it only `OVER` all rows up to each: of its windows rows are written.
     ///

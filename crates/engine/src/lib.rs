@@ -1,6 +1,6 @@
 //! Pelton: SQL over streams, inside your process, at the speed of the machine.
 //!
-//! A statement's life: [`Session::sql`] parses it and plans it against the catalogue; the tables it names are opened by their
+//! The stages of a statement: [`Session::sql`] parses it and plans it against the catalogue; the tables it names are opened by their
 //! connectors; each pipeline gets an interpreted kernel at once and a compiled one a moment later; the runtime's workers run
 //! them; results arrive as Arrow record batches at [`Query::next_batch`] or through the [`futures_core::Stream`] that a query is.
 //!

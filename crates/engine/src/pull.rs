@@ -14,11 +14,11 @@ use pelton_runtime::wake::Waker;
 use crate::error::Error;
 use crate::results::{Results, Unopened, channel};
 
-/// Reads a table that was made with [`crate::Session::pull_table`]: what the `INSERT`s of one query write, in its order. Whoever reads slowly slows
-/// the query down that inserts. Tables of one statement set are to be read side by side: when 64 batches wait for one of them, or as much as `pelton.memory` leaves
+/// Reads the rows that the `INSERT`s of one query write into a table created by [`crate::Session::pull_table`], in order. A slow reader slows
+/// the query down. Read the tables of one statement set concurrently: when 64 batches wait for one of them, or as much as `pelton.memory` leaves
 /// room for, the others get no more either. Dropping this ends the query with an error where rows are lost: they have not been read, or it inserts more.
 ///
-/// As a [`Stream`] it has the same rows. Whether the query has failed is what [`crate::Query::wait`] says.
+/// It is also a [`Stream`] of the same rows. [`crate::Query::wait`] tells whether the query failed.
 pub struct PullSink {
     results: Results,
     schema: SchemaRef,
@@ -33,7 +33,7 @@ impl PullSink {
         (PullSink { results, schema }, Arc::new(PullTable(Mutex::new(Some(unopened)))))
     }
 
-    /// The next rows, or `None` when the query that inserts has ended. Blocks, also until there is such a query; in async code use this as a [`Stream`].
+    /// The next rows, or `None` when the inserting query has ended. Blocks, also until a query inserts; in async code use it as a [`Stream`].
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -48,7 +48,7 @@ impl PullSink {
         self.results.next()
     }
 
-    /// The next rows, or `None` where none are there yet or none will come. Does not wait.
+    /// The next rows, or `None` if there are none yet or no more will come. Does not block.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -63,7 +63,7 @@ impl PullSink {
         }
     }
 
-    /// Whether all rows have been read, and none will come.
+    /// Whether all rows have been read and no more will come.
     ///
     /// ```
     /// let session = pelton::Session::new();

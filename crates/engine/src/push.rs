@@ -26,7 +26,7 @@ const BATCHES_AT_ONCE_MAX: usize = 16;
 /// How long a worker sleeps at most when nothing is pushed: a push wakes it earlier.
 const PUSH_WAIT: Duration = Duration::from_secs(1);
 
-/// Feeds a table that was made with [`crate::Session::push_table`]. Dropping it ends the table's stream. Rows that wait for a query are charged to `pelton.memory`.
+/// Writes rows into a table created by [`crate::Session::push_table`]. Dropping it ends the table's stream. Rows that wait for a query are charged to `pelton.memory`.
 pub struct PushSource {
     sender: UnboundedSender<Pushed>,
     table: Arc<PushTable>,
@@ -70,11 +70,11 @@ impl PushSource {
         (PushSource { sender, table: table.clone() }, table)
     }
 
-    /// Hands rows to the query that reads the table; waits while as much waits as may: 16 batches, or, where `pelton.memory` is set, an
-    /// eighth of it, what waits in queries included. Where nothing waits one batch always may.
+    /// Passes rows to the query that reads the table. Waits while the buffer is full: 16 batches, or, where `pelton.memory` is set, an
+    /// eighth of it, including rows that wait in queries. An empty buffer always takes one batch.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the rows have another schema, or the query has ended: the rows were not taken.
+    /// [`Error::Usage`] where the schema of the rows differs, or the query has ended; the rows were not taken.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -105,7 +105,7 @@ impl PushSource {
         Ok(())
     }
 
-    /// As [`PushSource::push`], outside of async code.
+    /// As [`PushSource::push`], for code that is not async.
     ///
     /// # Errors
     /// As [`PushSource::push`].
@@ -126,7 +126,7 @@ impl PushSource {
         futures_executor::block_on(self.push(rows))
     }
 
-    /// As [`PushSource::push`], where the query has room for the rows. Returns whether it had.
+    /// As [`PushSource::push`], but does not wait. Returns whether the rows were taken.
     ///
     /// # Errors
     /// As [`PushSource::push`].
@@ -169,7 +169,7 @@ impl PushSource {
         Ok(None)
     }
 
-    /// Names and types that pushed rows must have.
+    /// The schema that pushed rows must have.
     ///
     /// ```
     /// let numbers = pelton::Session::new().push_table("numbers", "i BIGINT NOT NULL, s STRING")?;

@@ -15,12 +15,12 @@ use crate::error::Error;
 use crate::inserts::Inserts;
 use crate::results::Results;
 
-/// What a query had done when it ended.
+/// The progress of a query at its end.
 pub type Summary = Progress;
 
-/// A query that runs. Dropping it stops it.
+/// A running query. Dropping it stops the query.
 ///
-/// A `SELECT`'s rows are read with [`Query::next_batch`], [`Query::collect`] or as a [`Stream`]; whoever reads slowly slows the
+/// Rows of a `SELECT` are read with [`Query::next_batch`], [`Query::collect`] or as a [`Stream`]; a slow reader slows the
 /// query down, and nothing else. An `INSERT` has no rows to read: [`Query::wait`] for its end.
 pub struct Query {
     run: Option<Run>,
@@ -46,7 +46,7 @@ impl Query {
         Query { handle: run.handle(), run: Some(run), schema, results, stories, inserts }
     }
 
-    /// Names and types of the result's columns; none for an `INSERT`.
+    /// The schema of the result; it has no columns for an `INSERT`.
     ///
     /// ```
     /// let query = pelton::Session::new().sql("SELECT a, 'x' AS b FROM (VALUES (1), (2)) AS t (a)")?;
@@ -61,7 +61,7 @@ impl Query {
     /// The next rows, or `None` after the last. Blocks; in async code use the query as a [`Stream`].
     ///
     /// # Errors
-    /// [`Error::Run`] where the query stopped; the rows before are what it computed until then.
+    /// [`Error::Run`] where the query failed; the rows before the error are valid.
     ///
     /// ```
     /// let mut query = pelton::Session::new().sql("SELECT a FROM (VALUES (1), (2)) AS t (a)")?;
@@ -79,10 +79,10 @@ impl Query {
         }
     }
 
-    /// The next rows, or `None` where none are there yet or none will come. Does not wait.
+    /// The next rows, or `None` if there are none yet or no more will come. Does not block.
     ///
     /// # Errors
-    /// [`Error::Run`] where the query stopped.
+    /// [`Error::Run`] where the query failed.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -102,10 +102,10 @@ impl Query {
         }
     }
 
-    /// All rows, when the query has ended by itself.
+    /// All rows. Blocks until the query has ended.
     ///
     /// # Errors
-    /// [`Error::Run`] where the query stopped.
+    /// [`Error::Run`] where the query failed.
     ///
     /// ```
     /// let batches = pelton::Session::new().sql("SELECT a FROM (VALUES (1), (2)) AS t (a)")?.collect()?;
@@ -121,10 +121,10 @@ impl Query {
         Ok(batches)
     }
 
-    /// Waits until the query has ended. Rows that were not read are dropped.
+    /// Blocks until the query has ended. Unread rows are dropped.
     ///
     /// # Errors
-    /// [`Error::Run`] where the query stopped.
+    /// [`Error::Run`] where the query failed.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -142,7 +142,7 @@ impl Query {
         run.wait().map_err(|error| self.inserts.named(error))
     }
 
-    /// What the query has done so far, and what its windows wait for.
+    /// The progress of the query, and what its windows wait for.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -162,7 +162,7 @@ impl Query {
         self.handle.progress()
     }
 
-    /// What happens to the query's code, from its beginning on and as it happens: what `EXPLAIN ANALYZE` tells.
+    /// The adaptation events of the query's code, from its start on and as they occur. `EXPLAIN ANALYZE VERBOSE` prints them.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -194,7 +194,7 @@ impl Query {
         &self.stories
     }
 
-    /// Something to watch and stop the query with from elsewhere.
+    /// A handle to observe and stop the query from another thread.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -235,7 +235,7 @@ impl Stream for Query {
     }
 }
 
-/// Watches and stops a query from elsewhere.
+/// Observes and stops a query from another thread.
 #[derive(Clone)]
 pub struct QueryControl(RunHandle);
 
@@ -244,7 +244,7 @@ impl QueryControl {
         QueryControl(run)
     }
 
-    /// Reads nothing more, processes what was read, writes it out, and ends. Windows that are still open are not reported.
+    /// Stops reading, processes and writes the rows already read, and ends the query. Windows that are still open are not reported.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -259,7 +259,7 @@ impl QueryControl {
         self.0.drain();
     }
 
-    /// Stops at once.
+    /// Stops the query immediately.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -292,7 +292,7 @@ impl QueryControl {
         self.0.has_ended()
     }
 
-    /// What the query has done so far.
+    /// The progress of the query.
     ///
     /// ```
     /// let query = pelton::Session::new().sql("SELECT a FROM (VALUES (1), (2)) AS t (a)")?;

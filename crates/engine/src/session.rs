@@ -31,9 +31,9 @@ use crate::statement::{Outcome, Prepared};
 use crate::{analyze, emission, flink_options, late, operators, running, table, waiting};
 use own_tables::OwnTables;
 
-/// Tables, views, functions and settings, and the statements that are executed against them.
+/// A catalogue of tables, views and functions with settings, in which statements are executed.
 ///
-/// Clones are the same session.
+/// Clones refer to the same session.
 #[derive(Clone, Default)]
 pub struct Session(Arc<Mutex<Known>>);
 
@@ -70,7 +70,7 @@ impl Started {
 const ENDED_QUERIES_MAX: usize = 32;
 
 impl Session {
-    /// A session without tables.
+    /// An empty session.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -81,8 +81,8 @@ impl Session {
         Session::default()
     }
 
-    /// A session whose queries know the time from this clock: processing time, and for how long an input has been idle. A test turns its hands
-    /// itself. (The pace of generated rows is the machine's.)
+    /// A session with this clock for processing time and idle timeouts. A test may advance the clock
+    /// itself. (The pace of generated rows follows the machine's clock.)
     ///
     /// ```
     /// use std::sync::Arc;
@@ -104,8 +104,8 @@ impl Session {
         Session(Arc::new(Mutex::new(Known { clock, ..Known::default() })))
     }
 
-    /// A session whose queries run on the workers of this pool, which other sessions may share, or a test moves itself
-    /// ([`Pool::manual`]); another number of `pelton.workers` gives it a pool of its own.
+    /// A session whose queries run on the workers of this pool, which may be shared with other sessions, or be driven by a test
+    /// ([`Pool::manual`]); changing `pelton.workers` gives the session its own pool.
     ///
     /// ```
     /// use pelton::clock::Clock;
@@ -123,7 +123,7 @@ impl Session {
         Session(Arc::new(Mutex::new(known)))
     }
 
-    /// Bytes that the state of all queries takes, when it was measured last.
+    /// State size of all queries in bytes, as last measured.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -135,15 +135,15 @@ impl Session {
         self.known().budget.bytes()
     }
 
-    /// Bytes of rows that wait in all queries.
+    /// Bytes of buffered rows in all queries.
     pub fn waiting_bytes(&self) -> usize {
         self.known().budget.waiting_bytes()
     }
 
-    /// Parses a script without executing any of it.
+    /// Parses a script without executing it.
     ///
     /// # Errors
-    /// [`Error::Plan`] names the line and column where the script is no SQL.
+    /// [`Error::Plan`] with the line and column of a syntax error.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -155,10 +155,10 @@ impl Session {
         Ok(pelton_plan::parse(script)?.into_iter().map(Prepared).collect())
     }
 
-    /// Executes one statement. A query or insert runs on when this returns.
+    /// Executes one statement. A query or insert continues to run after this returns.
     ///
     /// # Errors
-    /// [`Error`] says what is wrong with the statement, where, and what would be right.
+    /// [`Error`] with the problem, its place, and a hint.
     ///
     /// ```
     /// use pelton::{Outcome, Session};
@@ -175,7 +175,7 @@ impl Session {
         self.execute_statement(&statement.0.statement)
     }
 
-    /// What `EXPLAIN` says of a query or an insert, as text. Other statements are executed, and have nothing to explain.
+    /// The output of `EXPLAIN` for a query or an insert, as text. Other statements are executed, and return `None`.
     ///
     /// # Errors
     /// As [`Session::execute`].
@@ -201,10 +201,10 @@ impl Session {
         self.execute_statement(statement).map(|_| None)
     }
 
-    /// Executes a script whose last statement is a query or an insert, and returns that one running. Inserts before it run to their end first.
+    /// Executes a script whose last statement is a query or an insert, and returns that query while it runs. Earlier inserts run to their end first.
     ///
     /// # Errors
-    /// As [`Session::execute`]; [`Error::Usage`] where the script does not end in a query.
+    /// As [`Session::execute`]; [`Error::Usage`] where the last statement is no query.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -232,8 +232,8 @@ impl Session {
         }
     }
 
-    /// The queries that run, those that a statement waits for as well; `None` while another thread starts one, which takes as long as the tables
-    /// take to load that it joins with.
+    /// The running queries, including those that a statement waits for; `None` while another thread starts a query, which may take as long as
+    /// loading the tables that it joins with.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -258,7 +258,7 @@ impl Session {
     /// Changes a setting, as `SET 'key' = 'value'` does.
     ///
     /// # Errors
-    /// [`Error::Setting`] where there is no such setting, or it does not take the value.
+    /// [`Error::Setting`] where the setting does not exist, or the value is invalid.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -278,15 +278,15 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a scalar function available to queries. `body` gets one array for each argument and returns one of the same length, and of the
-    /// type `returns`; without arguments, one of length 1. What it gives for a row must depend on that row's arguments alone: of constants it
+    /// Registers a scalar function. `body` gets one array for each argument and returns one of the same length, and of the
+    /// type `returns`; without arguments, one of length 1. The result for a row must depend only on that row's arguments: for constants it
     /// is computed once, when the query is planned.
     ///
-    /// An error that `body` returns ends the query with its text, the call and the values of the first row that it comes for. So does an
-    /// array of another length or type, and a panic; other queries run on.
+    /// An error that `body` returns fails the query, with the text, the call and the values of the first row that causes it. So does an
+    /// array of another length or type, and a panic; other queries are not affected.
     ///
-    /// Names of functions are not case sensitive. A function takes the place of one that was registered under its name before, and goes before
-    /// one that SQL has, in queries that are planned from then on; where `name` is a word of SQL's syntax, such as `CASE`, no query can call it.
+    /// Function names are not case sensitive. A function replaces one that was registered under the same name, and hides
+    /// a built-in one, in queries planned from then on; if `name` is part of SQL's syntax, such as `CASE`, no query can call it.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -309,9 +309,9 @@ impl Session {
         self.known().catalog.add_function(scalar_function(name, arguments, returns, body));
     }
 
-    /// Makes an aggregate function available to queries: in windows of every kind, and wherever else queries aggregate.
+    /// Registers an aggregate function, for windows of every kind and all other aggregations.
     ///
-    /// [`AggregateFunction`] says what else it can do.
+    /// See [`AggregateFunction`] for its abilities.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -333,10 +333,10 @@ impl Session {
         self.known().catalog.add_aggregate(function.planned());
     }
 
-    /// Begins a query over a table or view: its columns, to be filtered, computed with, joined, cut into windows and aggregated.
+    /// Begins a query over a table or view, to be extended by methods of [`QueryBuilder`].
     ///
     /// # Errors
-    /// [`Error::Plan`] where there is none of that name.
+    /// [`Error::Plan`] where none has that name.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -350,11 +350,11 @@ impl Session {
         Ok(QueryBuilder::new(self.clone(), relation))
     }
 
-    /// A call of the function that queries call by this name: one of SQL's, scalar or aggregate, or one of [`Session::register_function`] or
+    /// A call of a function by its SQL name: a built-in scalar or aggregate function, or one of [`Session::register_function`] or
     /// [`Session::register_aggregate`].
     ///
     /// # Errors
-    /// [`Error::Plan`] where there is none of that name.
+    /// [`Error::Plan`] where none has that name.
     ///
     /// ```
     /// use pelton::builder::col;

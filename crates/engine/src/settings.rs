@@ -22,7 +22,7 @@ use crate::setting_list::{SETTINGS, SettingEntry};
 /// Which code runs a query's pipelines: `SET 'pelton.tier' = …`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TierChoice {
-    /// Interpreted at once, compiled as soon as the code is there, and interpreted again where that takes less time.
+    /// Interpreted first, compiled as soon as the code is ready, and interpreted again where that is faster.
     #[default]
     Auto,
     /// Interpreted only.
@@ -31,30 +31,30 @@ pub enum TierChoice {
     Compile,
 }
 
-/// What windows are made of: `SET 'pelton.windows' = …`.
+/// How windows are aggregated: `SET 'pelton.windows' = …`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WindowChoice {
-    /// Slices of time, which windows share: also those of other windows of a statement set, over the same rows and by the same keys.
+    /// Slices of time that windows share, also across the queries of a statement set that aggregate the same rows by the same keys.
     #[default]
     Slices,
-    /// Slices of time, of each window aggregation by itself.
+    /// Slices of time, separate for each window aggregation.
     Apart,
-    /// Each window by itself, to compare slices with.
+    /// Each window separately, as a baseline for slices.
     Buckets,
 }
 
-/// When code changes to suit the data: `SET 'pelton.adapt' = …`.
+/// When code is specialised to the data: `SET 'pelton.adapt' = …`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AdaptChoice {
-    /// When that pays.
+    /// When it is faster.
     #[default]
     On,
     /// Never: compiled code takes the place of interpreted code, as `pelton.tier` says, and nothing else changes. Keys have entries side by side, and loops do
     /// without checks for NULL, only where `pelton.adapt.dense-keys` and `pelton.adapt.no-nulls` pin that; what else is pinned needs a profile, and is refused.
     Off,
-    /// As [`AdaptChoice::Off`]; rows are profiled all the time, to measure what that costs.
+    /// As [`AdaptChoice::Off`], with profiling all the time, to measure its cost.
     Profile,
-    /// At random moments that depend on the seed, for tests.
+    /// At random times that depend on the seed, for tests.
     Random,
 }
 
@@ -72,39 +72,39 @@ pub struct Settings {
     pub permissions: Permissions,
     /// `pelton.adapt.costs`: what code costs, made up, and compiled before the first row; for tests.
     pub costs: Option<Costs>,
-    /// `pelton.workers`: threads that do the work of all queries; as many as the process may use unless set.
+    /// `pelton.workers`: threads that run all queries; by default the cores available to the process.
     pub workers: usize,
-    /// `pelton.spin`: so long an idle worker looks for work before it sleeps, and some ten times as long. Threads of operators (`pelton.policy`) sleep at once.
+    /// `pelton.spin`: how long an idle worker spins before it sleeps; some spin ten times as long. Threads of operators (`pelton.policy`) do not spin.
     pub spin: Duration,
     /// `pelton.pin`: each worker stays on one of the cores that the process may use, and what threads it starts, the first on the first: it is for one
     /// pool in a process. Threads of operators stay nowhere.
     pub pin: bool,
-    /// `pelton.policy`: who goes first of what can run, in all queries of the session.
+    /// `pelton.policy`: the scheduling policy of all queries of the session.
     pub policy: PolicyName,
-    /// `pelton.epoch`: for how long its order holds, and a worker stays with a query.
+    /// `pelton.epoch`: how long priorities hold, and a worker stays with a query.
     pub epoch: Duration,
-    /// `pelton.data-passing`: what operators pass to each other, in queries that begin.
+    /// `pelton.data-passing`: what operators pass to each other, for new queries.
     pub data_passing: DataPassing,
     /// `pelton.windows`
     pub windows: WindowChoice,
     /// `pelton.block-rows`
     pub block_rows: usize,
-    /// `pelton.memory`: bytes that the state of all queries may take, and rows that wait in them and in front of them; no limit unless set.
+    /// `pelton.memory`: limit in bytes of the state and buffered rows of all queries; unlimited by default.
     pub memory_bytes_max: usize,
-    /// `pelton.memory.operator`: bytes that the state of each operator may take, in queries that begin, and what waits in front of it; no limit unless set.
+    /// `pelton.memory.operator`: limit in bytes of the state and the buffered input of each operator, for new queries; unlimited by default.
     pub operator_memory_bytes_max: usize,
-    /// `pelton.seed`: what generated data depends on.
+    /// `pelton.seed`: seed of generated data.
     pub seed: u64,
     /// `pelton.strict-values`: a value that does not fit the type that a query casts it to, or the column that a source reads it into, is an error, where Flink wraps, shortens or
     /// leaves it out.
     pub strict_values: bool,
-    /// `table.exec.source.idle-timeout`: partitions that deliver nothing for so long do not hold time back; zero if none does so.
+    /// `table.exec.source.idle-timeout`: how long a partition may deliver nothing before it no longer holds back the watermark; zero: for ever.
     pub idle_timeout: Duration,
-    /// `table.exec.emit.allow-lateness`: rows that come up to so long after their windows have ended correct them.
+    /// `table.exec.emit.allow-lateness`: how long after its end a window is corrected by late rows.
     pub allowed_lateness: Duration,
-    /// `table.exec.emit.early-fire.enabled`: windows are reported before their time has come,
+    /// `table.exec.emit.early-fire.enabled`: whether windows report early results.
     pub early_fire: bool,
-    /// `table.exec.emit.early-fire.delay`: so long after rows have come for them.
+    /// `table.exec.emit.early-fire.delay`: how long after new rows early results are reported.
     pub early_delay: Duration,
 }
 

@@ -6,7 +6,7 @@ use pelton_plan::parse::Parsed;
 
 use crate::query::Query;
 
-/// A statement of a script, parsed and not yet executed.
+/// A parsed statement that has not been executed.
 #[derive(Debug, Clone)]
 pub struct Prepared(pub(crate) Parsed);
 
@@ -23,7 +23,7 @@ impl Prepared {
         &self.0.text
     }
 
-    /// Line of the script it begins on, from 1.
+    /// The line of the script on which it begins, from 1.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -35,7 +35,7 @@ impl Prepared {
         self.0.line
     }
 
-    /// Where in the script it begins.
+    /// The place in the script at which it begins.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -49,14 +49,14 @@ impl Prepared {
     }
 }
 
-/// What a statement has led to.
+/// The outcome of a statement.
 pub enum Outcome {
-    /// It is done: a definition or a setting.
+    /// A definition or a setting was made.
     Done,
-    /// It is done, and this is said about it: an option of Flink that is set has no meaning here.
+    /// As [`Outcome::Done`], with a note: an option of Flink that has no meaning here was set.
     Noted(String),
-    /// What `SHOW`, `DESCRIBE` or `EXPLAIN` shows.
+    /// The rows of `SHOW`, `DESCRIBE` or `EXPLAIN`.
     Rows(RecordBatch),
-    /// A query or an insert that now runs.
+    /// A query or an insert that is running.
     Running(Query),
 }

@@ -52,10 +52,10 @@ impl Drop for OwnTables {
 }
 
 impl Session {
-    /// Makes a table that the program itself fills: `columns` is what stands between the parentheses of `CREATE TABLE`.
+    /// Creates a table that the program writes to. `columns` is the text between the parentheses of `CREATE TABLE`.
     ///
     /// # Errors
-    /// [`Error::Plan`] where the columns are no columns, or the table exists.
+    /// [`Error::Plan`] where the columns are invalid, or the table exists.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -76,11 +76,11 @@ impl Session {
         Ok(source)
     }
 
-    /// Makes a table that the program itself reads when a query inserts into it: `columns` is what stands between the parentheses of `CREATE TABLE`. For queries
+    /// Creates a table that the program reads when a query inserts into it. `columns` is the text between the parentheses of `CREATE TABLE`. For queries
     /// with several outputs; the rows of one `SELECT` are read from its [`crate::Query`].
     ///
     /// # Errors
-    /// [`Error::Plan`] where the columns are no columns, or the table exists.
+    /// [`Error::Plan`] where the columns are invalid, or the table exists.
     ///
     /// ```
     /// let session = pelton::Session::new();
