@@ -1,4 +1,4 @@
-//! OVER: what is computed for each row from the rows before it, in the order of their times.
+//! OVER: what is computed for each row from the rows around it, in the order of their times.
 
 use std::sync::Arc;
 
@@ -27,17 +27,61 @@ pub enum Frame {
         /// Length of time, in microseconds.
         preceding: Micros,
     },
+    /// `ROWS … FOLLOWING`: the row itself, so many before it and so many after it, or all where there is no number.
+    RowsAround {
+        /// Rows before the row.
+        preceding: Option<u64>,
+        /// Rows after the row.
+        following: Option<u64>,
+    },
+    /// `RANGE … FOLLOWING`: all rows whose time is at most so much before the row's, or after it, or before or after it at all where there is no number.
+    RangeAround {
+        /// Length of time, in microseconds.
+        preceding: Option<Micros>,
+        /// Length of time, in microseconds.
+        following: Option<Micros>,
+    },
+}
+
+/// Where a frame ends that ends after its row: all calls of one node have one such end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FrameEnd {
+    /// So long after the row, in microseconds.
+    Range(Micros),
+    /// So many rows after the row.
+    Rows(u64),
+    /// With the last row of all.
+    Unbounded,
 }
 
 impl Frame {
     /// Whether rows leave the frame again.
     pub fn is_bounded(&self) -> bool {
-        !matches!(self, Frame::Rows { preceding: None } | Frame::Range { preceding: None })
+        match self {
+            Frame::Rows { preceding } | Frame::RowsAround { preceding, .. } => preceding.is_some(),
+            Frame::Range { preceding } | Frame::RangeAround { preceding, .. } => preceding.is_some(),
+            Frame::Arrived { .. } => true,
+        }
     }
 
-    /// The same frame in processing time, where each row has a time of its own.
+    /// Where the frame ends, if that is after its row: the row's value waits for the rows until there.
+    pub fn end(&self) -> Option<FrameEnd> {
+        match *self {
+            Frame::Rows { .. } | Frame::Range { .. } | Frame::Arrived { .. } => None,
+            Frame::RowsAround { following, .. } => Some(following.map_or(FrameEnd::Unbounded, FrameEnd::Rows)),
+            Frame::RangeAround { following, .. } => Some(following.map_or(FrameEnd::Unbounded, FrameEnd::Range)),
+        }
+    }
+
+    /// The same frame in processing time, where each row has a time of its own. A frame that ends some time after its row has none.
     pub fn in_processing_time(self) -> Frame {
         match self {
+            Frame::RangeAround { preceding: None, following: None } => {
+                Frame::RowsAround { preceding: None, following: None }
+            }
+            Frame::RangeAround { preceding: Some(0), following: None } => {
+                Frame::RowsAround { preceding: Some(0), following: None }
+            }
             Frame::Range { preceding: None } => Frame::Rows { preceding: None },
             Frame::Range { preceding: Some(0) } => Frame::Rows { preceding: Some(0) },
             Frame::Range { preceding: Some(preceding) } => Frame::Arrived { preceding },
@@ -58,6 +102,11 @@ pub enum OverFunction {
     },
     /// `LAG(x, n)`: the value so many rows before, whatever the frame; NULL where there are fewer.
     Lag {
+        /// How many.
+        rows: u64,
+    },
+    /// `LEAD(x, n)`: the value so many rows after, with which the frame ends; NULL where there are fewer.
+    Lead {
         /// How many.
         rows: u64,
     },
@@ -193,7 +242,9 @@ impl OverCall {
     pub fn sliding(&self, argument: Option<&DataType>) -> Sliding {
         match &self.function {
             OverFunction::RowNumber | OverFunction::Rank { .. } | OverFunction::CountRows => Sliding::Bounds,
-            OverFunction::Lag { .. } | OverFunction::First | OverFunction::Last => Sliding::Lookup,
+            OverFunction::Lag { .. } | OverFunction::Lead { .. } | OverFunction::First | OverFunction::Last => {
+                Sliding::Lookup
+            }
             OverFunction::Array { .. } | OverFunction::Joined { .. } => Sliding::Listed,
             OverFunction::Mode => Sliding::OrderedFrequencies,
             OverFunction::Percentile { .. } if self.is_distinct => Sliding::RankedFrequencies,
@@ -259,6 +310,11 @@ pub struct OverSpec {
 }
 
 impl OverSpec {
+    /// Where all frames end, if that is after their rows.
+    pub fn frame_end(&self) -> Option<FrameEnd> {
+        self.calls.first().and_then(|call| call.frame.end())
+    }
+
     /// Type of a call's argument.
     pub fn argument_type(&self, call: &OverCall) -> Option<&DataType> {
         call.argument.map(|argument| self.input_schema.field(argument).data_type())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use pelton_data::arrangement::Arrangement;
 use pelton_data::block::ticks;
@@ -177,7 +177,7 @@ fn over_until(window: &Window, emission: Emission, stamp: &Stamp) -> Micros {
     }
 }
 
-/// Functions of the rows before each row, fed by the pipelines that target it.
+/// Functions of the rows around each row, fed by the pipelines that target it.
 pub struct OverNode {
     /// For people.
     pub name: String,
@@ -192,7 +192,12 @@ impl OverNode {
             return WATERMARK_MAX;
         }
         let times = self.spec.output_time().map(|time| (ticks(rows.column(time.index)), time.micros_per_tick));
-        let newest = times.and_then(|(ticks, tick)| ticks.values().last().map(|last| last.saturating_mul(tick)));
+        // Rows that wait for others of their keys leave in no order of time.
+        let last = |ticks: &Int64Array| match self.spec.frame_end() {
+            Some(_) => ticks.values().iter().copied().max(),
+            None => ticks.values().last().copied(),
+        };
+        let newest = times.and_then(|(ticks, tick)| last(&ticks).map(|last| last.saturating_mul(tick)));
         newest.unwrap_or(until)
     }
 }

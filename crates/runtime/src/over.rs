@@ -18,8 +18,10 @@ pub(crate) struct OverState {
     pub queue: Queue<(usize, Arriving)>,
     /// A worker puts rows in order.
     pub busy: bool,
-    /// Rows before this have left.
+    /// Rows before this have come, all of them.
     pub passed: Micros,
+    /// Rows before this have left.
+    left_until: Micros,
     pub ended: bool,
     pub results: Results,
     pub late_rows: u64,
@@ -28,6 +30,18 @@ pub(crate) struct OverState {
     /// How far the time of sources had come when the last of them came.
     filled_until: Micros,
     pub busy_ns: u64,
+}
+
+/// Rows that leave, with what is computed for them.
+pub(crate) struct OrderedRows {
+    /// Each batch with its newest time.
+    pub rows: Vec<Timed>,
+    /// All rows before this have come.
+    pub passed: Micros,
+    /// All rows before this have left, these among them.
+    pub left_until: Micros,
+    /// Rows that were taken and came late.
+    pub late_rows: u64,
 }
 
 impl OverState {
@@ -40,6 +54,7 @@ impl OverState {
             queue: Queue::default(),
             busy: false,
             passed: WATERMARK_MIN,
+            left_until: WATERMARK_MIN,
             ended: false,
             results: Results::new(graph, StreamRef::Over(index), node.spec.output_time()),
             late_rows: 0,
@@ -88,13 +103,14 @@ impl State {
         }
     }
 
-    /// Passes rows on, all those before `until`, each batch with its newest time.
-    pub fn rows_ordered(&mut self, over: usize, until: Micros, rows: Vec<Timed>, late_rows: u64) {
+    /// Passes rows on.
+    pub fn rows_ordered(&mut self, over: usize, ordered: OrderedRows) {
+        let OrderedRows { rows, passed, left_until, late_rows } = ordered;
         let node = &mut self.overs[over];
         node.busy = false;
         node.late_rows += late_rows;
-        let has_moved = until > node.passed;
-        node.passed = until;
+        let has_moved = left_until > node.left_until;
+        (node.passed, node.left_until) = (passed, node.left_until.max(left_until));
         self.deliver_results(StreamRef::Over(over), rows);
         let node = &self.overs[over];
         if has_moved || node.inputs.are_idle() || node.results.marker.is_some() {
@@ -106,7 +122,7 @@ impl State {
     /// Says downstream up to where rows have left, and whether no more leave for now.
     fn punctuate_over(&mut self, over: usize) {
         let node = &self.overs[over];
-        let (watermark, is_at_rest) = (node.passed, !node.busy && !node.must_run());
+        let (watermark, is_at_rest) = (node.left_until, !node.busy && !node.must_run());
         let is_idle = node.inputs.are_idle() && !node.must_run();
         self.punctuate_results(StreamRef::Over(over), watermark, is_idle, (!is_at_rest).then_some(watermark));
     }

@@ -22,7 +22,7 @@ use crate::choose::Task;
 use crate::graph::SourceTime;
 use crate::late::LateList;
 use crate::operator::Part;
-use crate::results::Timed;
+use crate::over::OrderedRows;
 use crate::room::{Output, Room};
 use crate::run::{RunError, Shared};
 use crate::sequence::{DecodedChunk, cut};
@@ -451,7 +451,7 @@ impl Worker<'_> {
         let mut state = self.shared.state();
         state.overs[over].busy_ns += busy_ns;
         match result {
-            Ok((rows, until, late_rows)) => state.rows_ordered(over, until, rows, late_rows),
+            Ok(rows) => state.rows_ordered(over, rows),
             Err(error) => {
                 let pipeline = self.shared.graph.overs[over].name.clone();
                 state.fail(RunError::Kernel { pipeline, error });
@@ -459,15 +459,14 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes rows, and returns the next before the watermark with what is computed for them and their newest time, up to which time these are all, and how many
-    /// were late.
+    /// Takes rows, and returns the next before the watermark, with what is computed for them.
     fn order_rows(
         &self,
         over: usize,
         rows: Vec<(usize, Arriving)>,
         watermark: Micros,
         rows_max: usize,
-    ) -> Result<(Vec<Timed>, Micros, u64), KernelError> {
+    ) -> Result<OrderedRows, KernelError> {
         let mut ordered = self.shared.over(over);
         let mut late_rows = 0;
         for (input, arriving) in rows {
@@ -481,7 +480,7 @@ impl Worker<'_> {
             (rows, newest)
         };
         let rows = rows.into_iter().map(with_newest).collect();
-        Ok((rows, until, late_rows))
+        Ok(OrderedRows { rows, passed: until, left_until: ordered.left_until(until), late_rows })
     }
 }
 

@@ -14,7 +14,7 @@ use arrow::array::{
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, TimeUnit};
 use pelton_data::TimeColumn;
-use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
+use pelton_data::over::{Frame, FrameEnd, OverCall, OverColumn, OverFunction, OverSpec};
 use pelton_state::over::{Arriving, OverRows};
 use pelton_state::snapshot::{restore, take, with_hash};
 use proptest::prelude::*;
@@ -167,6 +167,48 @@ fn rows_of_one_input_leave_when_the_watermark_has_come_to_their_time() {
 }
 
 #[test]
+fn rows_whose_frames_end_after_them_wait_for_the_rows_there() {
+    let of_rows = Frame::RowsAround { preceding: Some(0), following: Some(1) };
+    let of_range = Frame::RangeAround { preceding: Some(0), following: Some(2_000) };
+    // Values, each with its key and time; the watermark; the sums that leave then, and up to which time all have left.
+    let steps = [
+        (vec![(1, 1.0, 1), (2, 2.0, 2), (1, 4.0, 3)], 4, vec![5.0], 2, vec![5.0], 2),
+        (vec![(1, 8.0, 6)], 6, vec![12.0], 2, vec![2.0, 4.0], 6),
+        (vec![(2, 16.0, 9)], 20, vec![18.0], 6, vec![8.0, 16.0], 20),
+    ];
+    let (mut by_rows, mut by_range) = (sums(of_rows, true), sums(of_range, true));
+    for (rows, watermark, sums_of_rows, rows_until, sums_of_range, range_until) in steps {
+        let rows = || batch(rows.iter().copied());
+        for (over, expected, until) in
+            [(&mut by_rows, sums_of_rows, rows_until), (&mut by_range, sums_of_range, range_until)]
+        {
+            assert_eq!(over.add(0, rows()).unwrap(), 0);
+            let (batches, passed) = over.advance(watermark * 1_000, (1 << 16, 8192)).unwrap();
+            assert_eq!((values(&batches), passed), (expected, watermark * 1_000));
+            assert_eq!(over.left_until(passed), until * 1_000);
+        }
+    }
+    assert_eq!((by_rows.waiting_rows(), by_range.waiting_rows()), (2, 0));
+    assert_eq!(values(&by_rows.advance(i64::MAX, (1 << 16, 8192)).unwrap().0), [8.0, 16.0]);
+    assert_eq!(by_rows.left_until(i64::MAX), i64::MAX);
+}
+
+#[test]
+fn of_rows_that_wait_nothing_else_is_held() {
+    let mut over = sums(Frame::RowsAround { preceding: Some(1), following: Some(2) }, true);
+    // One row in a thousand is of a key of its own, and waits to the end.
+    let key = |row: i64| if row % 1_000 == 0 { 1 + row / 1_000 } else { 0 };
+    let mut left = 0;
+    for first in (0..1_000_000).step_by(10_000) {
+        over.add(0, batch((first..first + 10_000).map(|row| (key(row), 1.0, row)))).unwrap();
+        let (batches, _) = over.advance((first + 10_000) * 1_000, (1 << 16, 8192)).unwrap();
+        left += batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    }
+    assert_eq!((left, over.waiting_rows()), (999_000 - 2, 1_002));
+    assert!(over.bytes() < 2_000_000, "{} bytes", over.bytes());
+}
+
+#[test]
 fn keys_that_no_row_looks_back_at_are_dropped() {
     // Each key has rows at three times; two of them are near each other.
     let rows = |first: i64| {
@@ -250,7 +292,35 @@ fn columns() -> Vec<(&'static str, DataType, bool)> {
     ]
 }
 
-fn call(random: &mut Random) -> OverCall {
+/// A frame that ends with its row, or at the node's `end`.
+fn frame(end: Option<FrameEnd>, is_lead: bool, random: &mut Random) -> Frame {
+    let frame = match random.below(5) {
+        0 => Frame::Rows { preceding: None },
+        1 => Frame::Range { preceding: None },
+        2 => Frame::Rows { preceding: Some(random.below(20)) },
+        3 => Frame::Rows { preceding: Some(20 + random.below(3000)) },
+        _ => Frame::Range { preceding: Some(1_000 * random.below(400) as i64) },
+    };
+    match (frame, end) {
+        (frame, None) => frame,
+        // Its value is the last of its frame.
+        (_, Some(FrameEnd::Rows(rows))) if is_lead => Frame::RowsAround { preceding: Some(0), following: Some(rows) },
+        (Frame::Range { preceding }, Some(FrameEnd::Range(after))) => {
+            Frame::RangeAround { preceding, following: Some(after) }
+        }
+        (_, Some(FrameEnd::Range(after))) => Frame::RangeAround { preceding: Some(50_000), following: Some(after) },
+        (Frame::Range { preceding }, Some(FrameEnd::Unbounded)) => Frame::RangeAround { preceding, following: None },
+        (Frame::Rows { preceding }, Some(end)) => {
+            let following = if let FrameEnd::Rows(rows) = end { Some(rows) } else { None };
+            Frame::RowsAround { preceding, following }
+        }
+        (_, Some(FrameEnd::Rows(rows))) => Frame::RowsAround { preceding: Some(3), following: Some(rows) },
+        (frame, Some(FrameEnd::Unbounded)) => unreachable!("{frame:?} was not drawn"),
+    }
+}
+
+/// A call over such a frame.
+fn call(end: Option<FrameEnd>, random: &mut Random) -> OverCall {
     use OverFunction::*;
     let (is_sample, is_root) = (random.below(2) == 0, random.below(2) == 0);
     let (fraction, is_continuous) = (random.below(11) as f64 / 10.0, random.below(2) == 0);
@@ -271,19 +341,19 @@ fn call(random: &mut Random) -> OverCall {
         Array { ignores_nulls: is_sample },
         Joined { delimiter: "; ".into() },
     ];
-    let function = functions[random.below(functions.len() as u64) as usize].clone();
-    let frame = match random.below(5) {
-        0 => Frame::Rows { preceding: None },
-        1 => Frame::Range { preceding: None },
-        2 => Frame::Rows { preceding: Some(random.below(20)) },
-        3 => Frame::Rows { preceding: Some(20 + random.below(3000)) },
-        _ => Frame::Range { preceding: Some(1_000 * random.below(400) as i64) },
-    };
+    let mut function = functions[random.below(functions.len() as u64) as usize].clone();
+    if end.is_some() && matches!(function, RowNumber | Lag { .. }) {
+        function = Lead { rows: 0 };
+    }
+    let frame = frame(end, matches!(function, Lead { .. }), random);
+    if let (Lead { rows }, Some(end)) = (&mut function, end) {
+        // As far as the node's frames reach.
+        let FrameEnd::Rows(after) = end else { return count_rows(frame) };
+        *rows = after;
+    }
     let numbers = 1 + random.below(4) as usize;
     let argument = match function {
-        RowNumber | CountRows => {
-            return OverCall { function, is_distinct: false, argument: None, frame, data_type: DataType::Int64 };
-        }
+        RowNumber | CountRows => return OverCall { function, ..count_rows(frame) },
         Count | Sum | Mean => numbers,
         // Of integers or doubles.
         Variance { .. } | Percentile { is_continuous: true, .. } => 1 + random.below(3) as usize,
@@ -302,6 +372,11 @@ fn call(random: &mut Random) -> OverCall {
         matches!(function, Count | Sum | Mean | Variance { .. } | Percentile { .. } | Array { .. } | Joined { .. });
     let is_distinct = can_be_distinct && random.below(2) == 0;
     OverCall { function, is_distinct, argument: Some(argument), frame, data_type }
+}
+
+fn count_rows(frame: Frame) -> OverCall {
+    let function = OverFunction::CountRows;
+    OverCall { function, is_distinct: false, argument: None, frame, data_type: DataType::Int64 }
 }
 
 fn drawn_batch(schema: &Arc<Schema>, rows: u64, now: i64, random: &mut Random) -> RecordBatch {
@@ -336,7 +411,14 @@ fn check_snapshots(seed: u64) {
     let random = &mut Random(seed | 1);
     let fields = columns().into_iter().map(|(name, data_type, nullable)| Field::new(name, data_type, nullable));
     let input_schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let calls: Vec<OverCall> = (0..1 + random.below(5)).map(|_| call(random)).collect();
+    let end = match random.below(8) {
+        0 => Some(FrameEnd::Rows(random.below(4))),
+        1 => Some(FrameEnd::Rows(random.below(300))),
+        2 => Some(FrameEnd::Range(1_000 * random.below(100) as i64)),
+        3 => Some(FrameEnd::Unbounded),
+        _ => None,
+    };
+    let calls: Vec<OverCall> = (0..1 + random.below(5)).map(|_| call(end, random)).collect();
     let results = calls.iter().enumerate().map(|(at, call)| Field::new(format!("r{at}"), call.data_type.clone(), true));
     let schema = Arc::new(Schema::new(results.collect::<Vec<_>>()));
     let time = TimeColumn::new(6, &columns()[6].1);
@@ -377,8 +459,15 @@ fn check_snapshots(seed: u64) {
         found.extend(made.advance(watermark, (1 << 16, 4096)).unwrap().0);
         assert_eq!(plain.waiting_rows(), made.waiting_rows());
     }
-    expected.extend(plain.advance(i64::MAX, (1 << 16, 4096)).unwrap().0);
-    found.extend(made.advance(i64::MAX, (1 << 16, 4096)).unwrap().0);
+    for (over, rows) in [(&mut plain, &mut expected), (&mut made, &mut found)] {
+        let mut until = 0;
+        // The rest leaves in turns.
+        while until < i64::MAX {
+            let (batches, passed) = over.advance(i64::MAX, (1 << 10, 4096)).unwrap();
+            (until, _) = (passed, rows.extend(batches));
+        }
+        assert_eq!(over.waiting_rows(), 0);
+    }
     assert_eq!(concat_batches(&schema, &found).unwrap(), concat_batches(&schema, &expected).unwrap());
 }
 

@@ -10,40 +10,59 @@ pub enum Frame {
     Rows(Option<usize>),
     /// `RANGE BETWEEN … PRECEDING AND CURRENT ROW`.
     Range(Option<i64>),
+    /// `ROWS BETWEEN … PRECEDING AND … FOLLOWING`.
+    RowsAround(Option<usize>, usize),
+    /// `RANGE BETWEEN … PRECEDING AND … FOLLOWING`.
+    RangeAround(Option<i64>, i64),
 }
 
 impl Frame {
     /// The clause in SQL, over one key or all rows.
     pub fn sql(self, is_keyed: bool) -> String {
         let by = if is_keyed { "PARTITION BY k " } else { "" };
+        let interval = |length: i64| format!("INTERVAL '{}.{:03}' SECOND", length / 1000, length % 1000);
+        let before = |bound: Option<String>| bound.map_or("UNBOUNDED".to_string(), |bound| bound) + " PRECEDING";
+        let rows = |rows: Option<usize>| before(rows.map(|rows| rows.to_string()));
+        let range = |length: Option<i64>| before(length.map(interval));
         let frame = match self {
-            Frame::Rows(None) => "ROWS BETWEEN UNBOUNDED PRECEDING".to_string(),
-            Frame::Rows(Some(rows)) => format!("ROWS BETWEEN {rows} PRECEDING"),
-            Frame::Range(None) => "RANGE BETWEEN UNBOUNDED PRECEDING".to_string(),
-            Frame::Range(Some(length)) => {
-                format!("RANGE BETWEEN INTERVAL '{}.{:03}' SECOND PRECEDING", length / 1000, length % 1000)
+            Frame::Rows(preceding) => format!("ROWS BETWEEN {} AND CURRENT ROW", rows(preceding)),
+            Frame::Range(preceding) => format!("RANGE BETWEEN {} AND CURRENT ROW", range(preceding)),
+            Frame::RowsAround(preceding, following) => {
+                format!("ROWS BETWEEN {} AND {following} FOLLOWING", rows(preceding))
+            }
+            Frame::RangeAround(preceding, following) => {
+                format!("RANGE BETWEEN {} AND {} FOLLOWING", range(preceding), interval(following))
             }
         };
-        format!("OVER ({by}ORDER BY ts {frame} AND CURRENT ROW)")
+        format!("OVER ({by}ORDER BY ts {frame})")
     }
 
     /// The frame of row `row` of rows in order, among those of its key where `is_keyed`.
     pub fn of<'r>(self, rows: &[&'r Row], row: usize, is_keyed: bool) -> Vec<&'r Row> {
         let (time, key) = (rows[row].time, rows[row].key);
         let peers = |other: &&Row| !is_keyed || other.key == key;
-        match self {
-            Frame::Rows(preceding) => {
-                let before: Vec<&Row> = rows[..=row].iter().copied().filter(peers).collect();
-                let first = preceding.map_or(0, |rows| before.len().saturating_sub(rows + 1));
-                before[first..].to_vec()
-            }
-            Frame::Range(length) => {
-                let from = length.map_or(i64::MIN, |length| time - length);
-                let in_time = rows.iter().copied().filter(|other| (from..=time).contains(&other.time));
-                in_time.filter(peers).collect()
-            }
-        }
+        let (preceding, following) = match self {
+            Frame::Rows(preceding) => (preceding, 0),
+            Frame::RowsAround(preceding, following) => (preceding, following),
+            Frame::Range(length) => return in_time(rows, (length, 0), time).filter(peers).collect(),
+            Frame::RangeAround(length, after) => return in_time(rows, (length, after), time).filter(peers).collect(),
+        };
+        let before: Vec<&Row> = rows[..=row].iter().copied().filter(peers).collect();
+        let first = preceding.map_or(0, |rows| before.len().saturating_sub(rows + 1));
+        let after = rows[row + 1..].iter().copied().filter(peers).take(following);
+        before[first..].iter().copied().chain(after).collect()
     }
+
+    /// Whether rows of one key wait for others of it, so that those of several keys do not leave in the order of their times.
+    pub fn waits_for_rows(self) -> bool {
+        matches!(self, Frame::RowsAround(_, 1..))
+    }
+}
+
+/// The rows from so long before a time, or from the first, to so long after it.
+fn in_time<'r>(rows: &[&'r Row], (before, after): (Option<i64>, i64), time: i64) -> impl Iterator<Item = &'r Row> {
+    let from = before.map_or(i64::MIN, |length| time - length);
+    rows.iter().copied().filter(move |other| (from..=time + after).contains(&other.time))
 }
 
 /// The rows in the order in which they leave: by time, and as they came. And how many came when the watermark, which trails the largest
@@ -77,5 +96,9 @@ mod tests {
         assert_eq!(times(Frame::Rows(Some(1)).of(&ordered, 3, false)), [3, 5]);
         assert_eq!(times(Frame::Range(Some(2)).of(&ordered, 1, false)), [1, 3, 3]);
         assert_eq!(times(Frame::Range(None).of(&ordered, 4, true)), [1, 3, 9]);
+        assert_eq!(times(Frame::RowsAround(Some(1), 2).of(&ordered, 1, false)), [1, 3, 3, 5]);
+        assert_eq!(times(Frame::RowsAround(Some(0), 5).of(&ordered, 1, true)), [3, 9]);
+        assert_eq!(times(Frame::RangeAround(Some(0), 2).of(&ordered, 2, false)), [3, 3, 5]);
+        assert_eq!(times(Frame::RangeAround(None, 6).of(&ordered, 1, true)), [1, 3, 9]);
     }
 }

@@ -37,6 +37,7 @@ fn function(spec: &OverSpec, call: &OverCall) -> String {
         OverFunction::Rank { is_dense: false } => return "rank of the row".to_string(),
         OverFunction::Rank { is_dense: true } => return "dense rank of the row".to_string(),
         OverFunction::Lag { rows } => return format!("{argument} {rows} rows before"),
+        OverFunction::Lead { rows } => return format!("{argument} {rows} rows after"),
         OverFunction::CountRows | OverFunction::Count => "count",
         OverFunction::Sum => "sum",
         OverFunction::Mean => "mean",
@@ -80,6 +81,28 @@ fn frame(frame: Frame) -> String {
         Frame::Range { preceding: Some(0) } => "the rows of the row's time".to_string(),
         Frame::Range { preceding: Some(length) } => format!("the rows of {} up to the row's time", Length(length)),
         Frame::Arrived { preceding } => format!("the row and those of {} before it", Length(preceding)),
+        Frame::RowsAround { preceding, following } => match (preceding, following) {
+            (None, None) => "all rows".to_string(),
+            (None, Some(after)) => format!("all rows up to {after} after the row"),
+            (Some(0), None) => "the row and all after it".to_string(),
+            (Some(0), Some(after)) => format!("the row and {after} after it"),
+            (Some(before), None) => format!("the row, {before} before and all after it"),
+            (Some(before), Some(after)) => format!("the row, {before} before and {after} after it"),
+        },
+        Frame::RangeAround { preceding, following } => {
+            let end = following.map(|length| format!("to {} after", Length(length)));
+            match (preceding, end) {
+                (None, None) => "all rows".to_string(),
+                (None, Some(end)) => format!("all rows up {end} the row's time"),
+                (Some(0), end) => {
+                    format!("the rows from the row's time {}", end.map_or("on".to_string(), |end| end + " it"))
+                }
+                (Some(before), end) => {
+                    let end = end.map_or("on".to_string(), |end| end + " it");
+                    format!("the rows from {} before the row's time {end}", Length(before))
+                }
+            }
+        }
     }
 }
 

@@ -40,10 +40,14 @@ impl Notes {
 /// One line for each thing that is not portable to Flink; none where the statement is.
 pub fn portability(planned: &Planned) -> Vec<String> {
     let mut notes = planned.foreign.clone();
+    let follows = planned.program.overs.iter().any(|over| over.spec.frame_end().is_some());
     for (_, plan) in &planned.logical {
         // The plan is well-formed: the walk visits its nodes and fails at none.
         let _ = plan.apply(|node| {
-            note_plan(node, &planned.landmarks, &mut notes);
+            // Its batch mode, which has such frames, takes several of them.
+            if !follows {
+                note_plan(node, &planned.landmarks, &mut notes);
+            }
             Ok(TreeNodeRecursion::Continue)
         });
     }
@@ -94,7 +98,10 @@ fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
     }
     // Numbers of rows may be the first rows of each key, which Flink keeps in another way.
     let numbers_rows = |call: &OverCall| matches!(call.function, OverFunction::RowNumber);
-    if program.overs.iter().any(|over| over.spec.time.is_some() && !over.spec.calls.iter().all(numbers_rows)) {
+    if program.overs.iter().any(|over| over.spec.frame_end().is_some()) {
+        let note = "Flink takes LEAD, and frames that end after the row, in its batch mode only";
+        notes.add(landmarks.following_over(), note);
+    } else if program.overs.iter().any(|over| over.spec.time.is_some() && !over.spec.calls.iter().all(numbers_rows)) {
         let note = "a row at the watermark is in time for functions OVER rows, and in Flink it is late";
         notes.add(landmarks.first_over(), note);
     }
@@ -129,7 +136,9 @@ fn has_several_overs(over: &Over) -> bool {
         // Flink has none such, which is another note's.
         Expr::WindowFunction(call) if call.fun.name() == RESULT_KIND => None,
         // These look at all rows before, whatever frame is written.
-        Expr::WindowFunction(call) if matches!(call.fun.name(), "row_number" | "rank" | "dense_rank" | "lag") => {
+        Expr::WindowFunction(call)
+            if matches!(call.fun.name(), "row_number" | "rank" | "dense_rank" | "lag" | "lead") =>
+        {
             Some(None)
         }
         Expr::WindowFunction(call) => {

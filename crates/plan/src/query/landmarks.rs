@@ -101,6 +101,12 @@ impl Landmarks {
         self.overs.first().and_then(|call| call.place)
     }
 
+    /// Where a function is called OVER rows that come after the row.
+    pub fn following_over(&self) -> Option<Place> {
+        let is_after = |call: &&OverCall| call.name == "lead" || call.window.to_uppercase().contains("FOLLOWING");
+        self.overs.iter().find(is_after).and_then(|call| call.place)
+    }
+
     /// Where a function is called OVER other rows than the first of the same SELECT.
     pub fn other_over(&self) -> Option<Place> {
         let differs = |call: &&OverCall| {

@@ -16,6 +16,7 @@ use super::scanned::Scanned;
 use super::sum::FrameSum;
 use super::text::TextState;
 use super::two_stacks::{Entering, Totals};
+use super::valid_count::ValidCount;
 use super::value::{Counts, DecimalMean, Form, Overflow, Results, Value};
 use super::variance::{Powers, Variances};
 use crate::snapshot::{Reader, SnapshotError, Writer};
@@ -58,17 +59,6 @@ enum State<T: Value> {
     Value(Option<T>),
     /// All values of the frame.
     Held(Held<T>),
-}
-
-/// Values of a frame that are not NULL.
-#[derive(Debug, Default)]
-struct ValidCount {
-    count: u64,
-    /// Rows of the frame so far.
-    start: u64,
-    end: u64,
-    /// One past the last row that is not NULL; of a call that looks for the first value of a frame, where that is or the next may be.
-    last: u64,
 }
 
 /// The rows of one key so far.
@@ -311,6 +301,7 @@ impl<T: Value> FrameState<T> {
         let results = &mut results[index];
         match call.function {
             OverFunction::Lag { rows } => run.lag(rows, results),
+            OverFunction::Lead { rows } => run.lead(rows, results),
             OverFunction::First => self.first(run, nullable, results),
             OverFunction::Last if nullable => self.last(run, results),
             OverFunction::Last => run.last(results),
@@ -319,7 +310,7 @@ impl<T: Value> FrameState<T> {
             OverFunction::Count => {
                 self.valid.slide(run, &mut scratch.counts);
                 results.integers().extend(scratch.counts.iter().map(|&count| count as i64));
-                results.append_valid(run.values.len());
+                results.append_valid(run.bounds.rows());
             }
             OverFunction::Sum | OverFunction::Mean => return self.sum(call, run, nullable, decimal, scratch, results),
             OverFunction::Variance { is_sample, is_root } => {
@@ -364,7 +355,7 @@ impl<T: Value> FrameState<T> {
             _ => T::finish_means(&mut scratch.totals, first, counts, decimal, results)?,
         }
         match counts {
-            Counts::Rows(_) => results.append_valid(values.len()),
+            Counts::Rows(bounds) => results.append_valid(bounds.rows()),
             Counts::Valid(counts) => results.append_validity(counts.iter().map(|&count| count > 0)),
         }
         Ok(())
@@ -431,7 +422,7 @@ impl<T: Value> FrameState<T> {
             },
         );
         match nullable {
-            false => results.append_valid(run.values.len()),
+            false => results.append_valid(run.bounds.rows()),
             true => {
                 results.append_validity(run.bounds.frames().map(|(start, end)| self.valid.has_any(run, start, end)));
             }
@@ -441,13 +432,13 @@ impl<T: Value> FrameState<T> {
     /// The first value of each frame that is not NULL.
     fn first(&mut self, run: &Run<'_, T>, nullable: bool, results: &mut Results) {
         if let State::Value(first) = &mut self.state {
-            if run.nulls.is_none() {
-                first.get_or_insert(run.values[0]);
+            if run.nulls.is_none() && first.is_none() {
+                *first = run.values.first().copied();
             }
             if let Some(first) = *first {
                 let values = T::results(results);
-                values.resize(values.len() + run.values.len(), first);
-                return results.append_valid(run.values.len());
+                values.resize(values.len() + run.bounds.rows(), first);
+                return results.append_valid(run.bounds.rows());
             }
             let mut passed = run.position;
             for (_, end) in run.bounds.frames() {
@@ -462,7 +453,7 @@ impl<T: Value> FrameState<T> {
         let kept = run.kept.expect("a bounded frame looks back");
         if !nullable {
             T::results(results).extend(run.bounds.steps().flat_map(Step::starts).map(|start| kept.get(start)));
-            return results.append_valid(run.values.len());
+            return results.append_valid(run.bounds.rows());
         }
         let first = &mut self.valid.last;
         for (start, end) in run.bounds.frames() {
@@ -491,35 +482,6 @@ pub(super) fn push<T: Value>(value: Option<T>, results: &mut Results) {
     results.append_validity(std::iter::once(value.is_some()));
 }
 
-impl ValidCount {
-    /// Replaces `counts` by how many values of each frame are not NULL.
-    fn slide<T: Value>(&mut self, run: &Run<'_, T>, counts: &mut Vec<u64>) {
-        counts.clear();
-        counts.extend(run.bounds.frames().map(|(start, end)| {
-            while self.end < end {
-                self.count += u64::from(run.is_valid(self.end));
-                self.end += 1;
-            }
-            if self.start < start {
-                self.count -= run.kept.expect("a bounded frame looks back").count_valid(self.start, start);
-                self.start = start;
-            }
-            self.count
-        }));
-    }
-
-    /// Whether any value of a frame is not NULL. Nothing needs to be kept for it.
-    fn has_any<T: Value>(&mut self, run: &Run<'_, T>, start: u64, end: u64) -> bool {
-        while self.end < end {
-            if run.is_valid(self.end) {
-                self.last = self.end + 1;
-            }
-            self.end += 1;
-        }
-        self.last > start
-    }
-}
-
 impl<'a, T: Value> Run<'a, T> {
     /// Of the rows of an array from `first_row` on, as many as `bounds` has frames.
     pub fn new<A: ArrowPrimitiveType<Native = T>>(
@@ -541,7 +503,7 @@ impl<'a, T: Value> Run<'a, T> {
     }
 
     #[inline]
-    fn is_valid(&self, position: u64) -> bool {
+    pub fn is_valid(&self, position: u64) -> bool {
         self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid((position - self.position) as usize))
     }
 
@@ -582,6 +544,13 @@ impl<'a, T: Value> Run<'a, T> {
             let values = values.filter(|value| !is_distinct || listed.insert(value.map(T::key)));
             results.push_list(|items| values.for_each(|value| push(value, items)))
         })
+    }
+
+    /// The value with which each frame ends, where that is so many rows behind its first.
+    fn lead(&self, rows: u64, results: &mut Results) {
+        for (start, end) in self.bounds.frames() {
+            push(if end - start > rows { self.value(end - 1) } else { None }, results);
+        }
     }
 
     fn lag(&self, rows: u64, results: &mut Results) {

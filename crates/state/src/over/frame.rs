@@ -13,6 +13,10 @@ pub(super) enum FrameTicks {
     Range(Option<i64>),
     /// So many ticks before each row, and none of the rows behind it.
     Arrived(i64),
+    /// So many rows before each row, or all, up to where the frames of its node end, which is after the row.
+    RowsAround(Option<u64>),
+    /// So many ticks before each row, or all, up to there.
+    RangeAround(Option<i64>),
 }
 
 /// The frames of a run of rows: positions among the key's rows. None ends behind the run.
@@ -32,6 +36,8 @@ pub(super) enum Bounds {
         /// For each time its frame's first row, and one past its last, which is the last row of the time. Where rows have no peers, for each row.
         frames: Vec<(u64, u64)>,
     },
+    /// Each row of those that are computed has a frame of its own: its first row, and one past its last.
+    Each(Vec<(u64, u64)>),
 }
 
 /// Frames of neighbouring rows of a run.
@@ -62,39 +68,47 @@ impl FrameTicks {
             Frame::Rows { preceding } => FrameTicks::Rows(preceding),
             Frame::Range { preceding } => FrameTicks::Range(preceding.map(|micros| micros.div_euclid(micros_per_tick))),
             Frame::Arrived { preceding } => FrameTicks::Arrived(preceding.div_euclid(micros_per_tick)),
+            Frame::RowsAround { preceding, .. } => FrameTicks::RowsAround(preceding),
+            Frame::RangeAround { preceding, .. } => {
+                FrameTicks::RangeAround(preceding.map(|micros| micros.div_euclid(micros_per_tick)))
+            }
         }
     }
 
     /// Whether rows of one time must be seen at once.
     pub fn needs_peers(self) -> bool {
-        matches!(self, FrameTicks::Range(_))
+        matches!(self, FrameTicks::Range(_) | FrameTicks::RangeAround(_))
     }
 
     /// Whether the times of the rows themselves are looked at.
     pub fn needs_ticks(self) -> bool {
-        !matches!(self, FrameTicks::Rows(_))
+        !matches!(self, FrameTicks::Rows(_) | FrameTicks::RowsAround(_))
     }
 
     /// Whether the times of earlier rows are looked back at.
     pub fn needs_times(self) -> bool {
-        self.length().is_some()
+        self.length().is_some() || matches!(self, FrameTicks::RangeAround(_))
     }
 
     /// How many ticks before each row its frame begins, where it begins at a time.
     pub fn length(self) -> Option<i64> {
         match self {
-            FrameTicks::Range(preceding) => preceding,
+            FrameTicks::Range(preceding) | FrameTicks::RangeAround(preceding) => preceding,
             FrameTicks::Arrived(preceding) => Some(preceding),
-            FrameTicks::Rows(_) => None,
+            FrameTicks::Rows(_) | FrameTicks::RowsAround(_) => None,
         }
     }
 
     /// Where the frame of the last of so many rows begins, where its time does not say.
     pub fn last_start(self, rows: u64) -> Option<u64> {
         match self {
-            FrameTicks::Rows(Some(preceding)) => Some(rows.saturating_sub(1).saturating_sub(preceding)),
+            FrameTicks::Rows(Some(preceding)) | FrameTicks::RowsAround(Some(preceding)) => {
+                Some(rows.saturating_sub(1).saturating_sub(preceding))
+            }
             FrameTicks::Rows(None) | FrameTicks::Range(None) => Some(0),
+            FrameTicks::RowsAround(None) | FrameTicks::RangeAround(None) => Some(0),
             FrameTicks::Range(Some(_)) | FrameTicks::Arrived(_) => None,
+            FrameTicks::RangeAround(Some(_)) => None,
         }
     }
 
@@ -103,6 +117,7 @@ impl FrameTicks {
         match self {
             FrameTicks::Rows(preceding) => Bounds::Rows { position: 0, rows: 0, preceding },
             FrameTicks::Range(_) | FrameTicks::Arrived(_) => Bounds::Range { position: 0, frames: Vec::new() },
+            FrameTicks::RowsAround(_) | FrameTicks::RangeAround(_) => Bounds::Each(Vec::new()),
         }
     }
 
@@ -137,6 +152,22 @@ impl FrameTicks {
                     frames.push((*start, end));
                 }
             }
+            Bounds::Each(_) => unreachable!("frames that end after their rows are found by their ends"),
+        }
+    }
+
+    /// Moves `start` to where the frame of a row begins, whose position among the rows of its key is `row`. `times` holds the times of the rows from there to
+    /// the row's own, where frames go by time.
+    pub fn move_start(self, start: &mut u64, row: u64, times: &ColumnStore<i64>) {
+        match self {
+            FrameTicks::RowsAround(Some(preceding)) => *start = row.saturating_sub(preceding),
+            FrameTicks::RangeAround(Some(preceding)) => {
+                let first_tick = times.get(row).saturating_sub(preceding);
+                while times.get(*start) < first_tick {
+                    *start += 1;
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -145,7 +176,10 @@ impl Bounds {
     /// The frames, as many at a time as lie alike.
     pub fn steps(&self) -> impl Iterator<Item = Step> {
         let mut done = 0;
-        let mut frames: &[(u64, u64)] = if let Bounds::Range { frames, .. } = self { frames } else { &[] };
+        let mut frames: &[(u64, u64)] = match self {
+            Bounds::Range { frames, .. } | Bounds::Each(frames) => frames,
+            Bounds::Rows { .. } => &[],
+        };
         std::iter::from_fn(move || {
             let step = match *self {
                 Bounds::Rows { rows, .. } if done == rows => return None,
@@ -168,10 +202,25 @@ impl Bounds {
                     frames = rest;
                     Step { rows: (end - position) as usize - done, start, end, moves: Moves::Nothing }
                 }
+                Bounds::Each(_) => {
+                    let &(start, end) = frames.first()?;
+                    let rows = frames.iter().take_while(|frame| **frame == (start, end)).count();
+                    frames = &frames[rows..];
+                    Step { rows, start, end, moves: Moves::Nothing }
+                }
             };
             done += step.rows;
             Some(step)
         })
+    }
+
+    /// How many rows have frames.
+    pub fn rows(&self) -> usize {
+        match self {
+            Bounds::Rows { rows, .. } => *rows,
+            Bounds::Range { position, frames } => frames.last().map_or(0, |(_, end)| (end - position) as usize),
+            Bounds::Each(frames) => frames.len(),
+        }
     }
 
     /// For each row where its frame begins and ends.
@@ -233,6 +282,24 @@ mod tests {
         range.bounds((&ticks[1..], 5, 1), &mut start, &times, &mut bounds);
         assert_eq!(frames(&bounds), [(0, 3), (0, 3), (1, 5), (1, 5), (5, 6)]);
         assert_eq!(start, 5);
+    }
+
+    #[test]
+    fn frames_that_end_after_their_rows_are_told_one_by_one() {
+        let each = vec![(0, 2), (0, 3), (1, 3), (1, 3), (2, 3)];
+        let bounds = Bounds::Each(each.clone());
+        assert_eq!((frames(&bounds), bounds.steps().count(), bounds.rows()), (each, 4, 5));
+        let mut times = ColumnStore::new(false, None);
+        let values = ScalarBuffer::from(vec![1, 2, 2, 5, 5, 9]);
+        times.append(Coming { values: &values, nulls: None, is_whole: true }, 0..6);
+        let starts = |frame: FrameTicks| {
+            let mut start = 0;
+            (0..6).map(move |row| {
+                frame.move_start(&mut start, row, &times);
+                start
+            })
+        };
+        assert_eq!(starts(FrameTicks::RangeAround(Some(3))).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 5]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! OVER: functions of the rows before each row.
+//! OVER: functions of the rows around each row.
 //!
 //! Rows wait until the watermark has passed their time, or come to it where that is enough, and leave in the order of their times ([`Pending`]). Those of each key are
 //! brought together, column by column; what a key's frames look back at is kept in a [`row_store`], and each call follows its
-//! [`frame`] over the key's rows in loops of its own ([`call`], over [`two_stacks`], [`sum`], [`extreme`], [`held`], [`text`] and [`own`]), as many rows at a time as lie alike. Results go back to the places of their rows.
+//! [`frame`] over the key's rows in loops of its own ([`call`], over [`two_stacks`], [`sum`], [`extreme`], [`held`], [`text`] and [`own`]), as many rows at a time as lie alike. Results go back to the places of their rows. Rows whose frames end after them
+//! wait for the rows behind them ([`waiting`], [`following`]).
 
 mod pending;
 
@@ -11,6 +12,8 @@ mod row_store;
 mod frame;
 
 mod value;
+
+mod valid_count;
 
 mod kept;
 
@@ -48,6 +51,12 @@ mod planned;
 
 mod keys;
 
+mod partition;
+
+mod waiting;
+
+mod following;
+
 mod snapshot;
 
 use std::ops::Range;
@@ -63,10 +72,10 @@ use pelton_data::column::{bytes_beside, row_bytes};
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
 use pelton_data::{Micros, TimeColumn};
 
-use self::call::CallState;
 use self::frame::{Bounds, FrameTicks};
 use self::kept::Kept;
 use self::keys::{Grouped, Keys};
+use self::partition::Partition;
 pub use self::pending::Arriving;
 use self::pending::{Ordered, Pending};
 use self::planned::{ArgumentRows, Place, PlannedCall, Scratches};
@@ -76,6 +85,7 @@ use self::short::is_short;
 use self::sum::Addition;
 use self::text::TextStore;
 use self::value::{Column, Form, Results};
+use self::waiting::{EndTicks, Waiting};
 use crate::kernel::KernelError;
 
 /// Rows of one key that are computed at a time, so that all that is touched for them stays in the second-level cache.
@@ -113,6 +123,8 @@ pub struct OverRows {
     /// How many ticks a row looks back, where that is limited: a key that has been idle for longer begins anew.
     looks_back: Option<i64>,
     pending: Pending,
+    /// Rows whose frames end after them, where frames do.
+    waiting: Option<Waiting>,
     /// None where all rows are of one key.
     keys: Option<Keys>,
     partitions: Vec<Partition>,
@@ -139,35 +151,15 @@ struct Argument {
     frames_scanned: Vec<usize>,
 }
 
-/// The rows of one key.
-#[derive(Debug)]
-struct Partition {
-    /// Rows so far.
-    rows: u64,
-    /// Time of the last, where any call's frame depends on times.
-    last_tick: i64,
-    /// For each frame, where that of the last row began.
-    starts: Vec<u64>,
-    times: ColumnStore<i64>,
-    /// For each argument what is kept of it.
-    kept: Vec<Option<Kept>>,
-    /// For each argument what sums of several frames share.
-    scanned: Vec<Option<Scanned<f64>>>,
-    /// For each call.
-    states: Vec<CallState>,
-    /// Bytes that all this took when it was measured, and those that may have come since, about.
-    measured_bytes: usize,
-    unmeasured_bytes: usize,
-}
-
 impl OverRows {
     /// No rows yet of so many inputs.
     pub fn new(spec: OverSpec, inputs: usize) -> OverRows {
         let mut frames: Vec<FrameTicks> = Vec::new();
         let mut arguments: Vec<Argument> = Vec::new();
         let mut calls = Vec::new();
+        let micros_per_tick = spec.time.map_or(1, |time| time.micros_per_tick);
         for call in &spec.calls {
-            let ticks = FrameTicks::new(call.frame, spec.time.map_or(1, |time| time.micros_per_tick));
+            let ticks = FrameTicks::new(call.frame, micros_per_tick);
             let frame = position_or_push(&mut frames, |known| *known == ticks, || ticks);
             let argument = call.argument.map(|column| {
                 let is_it = |known: &Argument| known.column == column;
@@ -203,6 +195,7 @@ impl OverRows {
             frames,
             arguments,
             pending: Pending::default(),
+            waiting: spec.frame_end().map(|end| Waiting::new(EndTicks::new(end, micros_per_tick))),
             keys,
             partitions: Vec::new(),
             partitions_bytes: 0,
@@ -249,6 +242,15 @@ impl OverRows {
         let until = self.pending.last_of(last, rows_max);
         self.pending.pass(until.min(complete));
         let pieces = self.pending.take_until(until, time, self.peers_together).map_err(state_error)?;
+        if let Some(mut waiting) = self.waiting.take() {
+            let rows = self.follow(&mut waiting, pieces, (until, rows_max));
+            let has_more = waiting.has_due();
+            self.waiting = Some(waiting);
+            let passed = if until < last { (until + 1) * micros_per_tick } else { watermark };
+            // A time before the watermark asks for another turn.
+            let passed = if has_more { passed.min(watermark.saturating_sub(1)) } else { passed };
+            return Ok((rows?.into_iter().flat_map(|rows| cut(rows, batch_rows_max)).collect(), passed));
+        }
         let output = self.compute_all(pieces, batch_rows_max)?;
         self.drop_idle_keys(until);
         Ok((output, if until < last { (until + 1) * micros_per_tick } else { watermark }))
@@ -257,9 +259,7 @@ impl OverRows {
     fn compute_all(&mut self, pieces: Vec<Ordered>, batch_rows_max: usize) -> Result<Vec<RecordBatch>, KernelError> {
         let mut output = Vec::new();
         for piece in pieces {
-            let rows = self.compute(piece)?;
-            let starts = (0..rows.num_rows()).step_by(batch_rows_max);
-            output.extend(starts.map(|start| rows.slice(start, batch_rows_max.min(rows.num_rows() - start))));
+            output.extend(cut(self.compute(piece)?, batch_rows_max));
         }
         Ok(output)
     }
@@ -285,14 +285,15 @@ impl OverRows {
 
     /// Rows that wait.
     pub fn waiting_rows(&self) -> usize {
-        self.pending.rows()
+        self.pending.rows() + self.waiting.as_ref().map_or(0, Waiting::rows)
     }
 
     /// Bytes of memory held.
     pub fn bytes(&self) -> usize {
         let keys = self.keys.as_ref().map_or(0, Keys::bytes);
         let reserved = self.partitions.capacity() - self.partitions.len();
-        self.pending.bytes() + keys + self.partitions_bytes + reserved * size_of::<Partition>()
+        let waiting = self.waiting.as_ref().map_or(0, Waiting::bytes);
+        self.pending.bytes() + waiting + keys + self.partitions_bytes + reserved * size_of::<Partition>()
     }
 
     /// Rows that are in order, with the values of their calls.
@@ -357,7 +358,8 @@ impl OverRows {
 
     fn add_partitions(&mut self, count: usize) {
         while self.partitions.len() < count {
-            let partition = Partition::new(&self.calls, &self.arguments, self.frames.len(), self.keys.is_none());
+            let mut partition = Partition::new(&self.calls, &self.arguments, self.frames.len(), self.keys.is_none());
+            partition.waiting = self.spec.frame_end().map(|_| Box::default());
             self.partitions.push(partition);
         }
     }
@@ -424,6 +426,20 @@ impl OverRows {
                 scanned.enter::<Addition>(position, rows.len(), kept.floats());
             }
         }
+        self.compute_calls(number, columns, (rows, position), results)?;
+        self.partitions[number].forget(&self.frames, &self.arguments);
+        Ok(())
+    }
+
+    /// Computes the calls over the frames of `bounds`. Rows of a key come into them, the first of which has this position.
+    fn compute_calls(
+        &mut self,
+        number: usize,
+        columns: &Columns,
+        (rows, position): (Range<usize>, u64),
+        results: &mut [Results],
+    ) -> Result<(), KernelError> {
+        let partition = &mut self.partitions[number];
         let calls = self.calls.iter().zip(&columns.own).zip(&mut partition.states).enumerate();
         for (index, ((planned, own), state)) in calls {
             let argument = planned.argument.map(|argument| {
@@ -434,7 +450,6 @@ impl OverRows {
             let place = Place { rows: rows.clone(), position, bounds: &self.bounds[planned.frame] };
             planned.compute(state, (argument, own), place, &mut self.scratch, (index, &mut *results))?;
         }
-        partition.forget(&self.frames, &self.arguments);
         Ok(())
     }
 }
@@ -507,55 +522,21 @@ impl Argument {
     }
 }
 
-impl Partition {
-    fn new(calls: &[PlannedCall], arguments: &[Argument], frames: usize, of_one_key: bool) -> Partition {
-        let form = |planned: &PlannedCall| planned.argument.map(|argument| arguments[argument].form);
-        let state = |planned: &PlannedCall| CallState::new(planned, form(planned), of_one_key);
-        Partition {
-            rows: 0,
-            last_tick: i64::MIN,
-            starts: vec![0; frames],
-            times: ColumnStore::new(false, None),
-            kept: arguments.iter().map(Argument::store).collect(),
-            scanned: arguments.iter().map(Argument::scanned).collect(),
-            states: calls.iter().map(state).collect(),
-            measured_bytes: 0,
-            unmeasured_bytes: 0,
-        }
-    }
-
-    /// Forgets what no later row looks back at.
-    fn forget(&mut self, frames: &[FrameTicks], arguments: &[Argument]) {
-        let timed = frames.iter().zip(&self.starts).filter(|(frame, _)| frame.needs_times());
-        self.times.forget(timed.map(|(_, start)| *start).min().unwrap_or(0));
-        for (kept, argument) in self.kept.iter_mut().zip(arguments) {
-            let Some(kept) = kept else { continue };
-            let starts = argument.frames_kept.iter().map(|&frame| self.starts[frame]);
-            let rows = argument.rows_kept.map(|rows| self.rows.saturating_sub(rows));
-            kept.forget(starts.chain(rows).min().expect("what is kept is kept for something"));
-        }
-        for (scanned, argument) in self.scanned.iter_mut().zip(arguments) {
-            let Some(scanned) = scanned else { continue };
-            let starts = argument.frames_scanned.iter().map(|&frame| self.starts[frame]);
-            scanned.forget(starts.min().expect("there are several frames"));
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        let kept: usize = self.kept.iter().flatten().map(Kept::bytes).sum();
-        let scanned: usize = self.scanned.iter().flatten().map(Scanned::bytes).sum();
-        let states: usize = self.states.iter().map(|state| size_of::<CallState>() + state.bytes()).sum();
-        size_of::<Partition>() + self.starts.capacity() * 8 + self.times.bytes() + kept + scanned + states
-    }
-}
-
 /// How many ticks a row looks back at most, where all calls' frames begin at times.
 fn looks_back(calls: &[PlannedCall], frames: &[FrameTicks]) -> Option<i64> {
     let ticks = calls.iter().map(|planned| match (&planned.call.function, frames[planned.frame]) {
         (OverFunction::RowNumber | OverFunction::Rank { .. } | OverFunction::Lag { .. }, _) => None,
+        // Rows wait that no later row looks back at.
+        (_, FrameTicks::RowsAround(_) | FrameTicks::RangeAround(_)) => None,
         (_, frame) => frame.length(),
     });
     ticks.collect::<Option<Vec<i64>>>()?.into_iter().max()
+}
+
+/// Rows in batches of so many.
+fn cut(rows: RecordBatch, batch_rows_max: usize) -> impl Iterator<Item = RecordBatch> {
+    let starts = (0..rows.num_rows()).step_by(batch_rows_max);
+    starts.map(move |start| rows.slice(start, batch_rows_max.min(rows.num_rows() - start)))
 }
 
 /// For each row the place where `order` has it.

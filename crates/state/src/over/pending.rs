@@ -125,9 +125,17 @@ impl Ordered {
         if time == Some(column) && self.shift != 0 { shifted(raw, self.shift) } else { raw.clone() }
     }
 
+    /// The same rows, copied where they are few of the batch that they are a part of.
+    pub fn alone(self, time: Option<usize>) -> Result<Ordered, ArrowError> {
+        let are_few = self.rows.num_rows() < self.held.1 / HELD_PER_ROW_MAX;
+        time.filter(|_| are_few)
+            .map_or(Ok(None), |time| self.copied(time).map(Some))
+            .map(|copied| copied.unwrap_or(self))
+    }
+
     /// The rows with their times.
-    fn batch(&self, time: usize) -> Result<RecordBatch, ArrowError> {
-        let columns = (0..self.rows.num_columns()).map(|column| self.column(column, Some(time)));
+    pub fn batch(&self, time: Option<usize>) -> Result<RecordBatch, ArrowError> {
+        let columns = (0..self.rows.num_columns()).map(|column| self.column(column, time));
         RecordBatch::try_new(self.rows.schema(), columns.collect())
     }
 }
@@ -265,7 +273,7 @@ impl Pending {
         if pieces.windows(2).all(follows) {
             return Ok(pieces);
         }
-        let batches = pieces.iter().map(|piece| piece.batch(time)).collect::<Result<Vec<_>, _>>()?;
+        let batches = pieces.iter().map(|piece| piece.batch(Some(time))).collect::<Result<Vec<_>, _>>()?;
         let all = concat_batches(&pieces[0].rows.schema(), &batches)?;
         let columns = all.columns().iter().map(|column| gathered(column.clone())).collect();
         let all = RecordBatch::try_new(all.schema(), columns)?;

@@ -71,6 +71,8 @@ pub(super) struct Place<'a> {
 impl PlannedCall {
     /// A call over the frame and of the argument with these numbers.
     pub fn new(spec: &OverSpec, call: &OverCall, frame: usize, argument: Option<usize>, nullable: bool) -> PlannedCall {
+        // Rows come into such frames apart from those whose frames they are: values are counted.
+        let nullable = nullable || call.frame.end().is_some();
         let is_own = matches!(call.function, OverFunction::Own { .. });
         let own_columns: Vec<usize> = call.columns().filter(|_| is_own).collect();
         let type_of = |&column: &usize| spec.input_schema.field(column).data_type().clone();

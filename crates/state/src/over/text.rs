@@ -336,6 +336,11 @@ fn look_up(call: &OverCall, run: &TextRun<'_>, results: &mut BinaryViewBuilder) 
             let before = (run.position..run.position + run.rows.len() as u64).map(|row| row.checked_sub(*rows));
             before.for_each(|row| results.append_option(row.and_then(|row| run.kept().get(row))));
         }
+        OverFunction::Lead { rows } => {
+            for (start, end) in run.bounds.frames() {
+                results.append_option(if end - start > *rows { run.value(end - 1) } else { None });
+            }
+        }
         OverFunction::Joined { delimiter } => {
             let (mut joined, mut listed) = (Vec::new(), HashSet::new());
             let mut bytes = 0;

@@ -1,4 +1,4 @@
-//! Functions of the rows before each row.
+//! Functions of the rows around each row.
 
 use std::time::Duration;
 
@@ -76,6 +76,11 @@ impl OverWindow {
     /// `LAG(value, rows)`: the value so many rows before, whatever the frame; NULL where there are fewer.
     pub fn lag(&self, value: Expr, rows: u32) -> Expr {
         self.of_rows("lag", vec![value, literal(i64::from(rows))])
+    }
+
+    /// `LEAD(value, rows)`: the value so many rows after, whatever the frame; NULL where there are fewer. A row leaves when those have come.
+    pub fn lead(&self, value: Expr, rows: u32) -> Expr {
+        self.of_rows("lead", vec![value, literal(i64::from(rows))])
     }
 
     fn of_rows(&self, name: &str, arguments: Vec<Expr>) -> Expr {

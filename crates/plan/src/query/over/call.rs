@@ -4,7 +4,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr::{NullTreatment, WindowFunction};
 use datafusion_expr::{Expr, ExprSchemable, WindowFunctionDefinition};
-use pelton_data::over::{Frame, OverCall, OverFunction};
+use pelton_data::over::{Frame, FrameEnd, OverCall, OverFunction};
 use pelton_data::own::{self, OwnFunction};
 use pelton_functions::aggregates::{Listing, Ordered, aggregate_function};
 
@@ -56,6 +56,7 @@ impl Lowering<'_> {
         let frame = match function {
             OverFunction::RowNumber | OverFunction::Lag { .. } => Frame::Rows { preceding: None },
             OverFunction::Rank { .. } => Frame::Range { preceding: None },
+            OverFunction::Lead { rows } => Frame::RowsAround { preceding: Some(0), following: Some(rows) },
             _ => frame_of(&window.params.window_frame, place).map_err(external)?,
         };
         let argument = argument_of(collector, window, (&mut function, is_distinct), schema)?;
@@ -149,14 +150,18 @@ fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<(Ov
         (OverFunction::Array { ignores_nulls }, _) => {
             *ignores_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
         }
-        (OverFunction::Lag { rows }, arguments) => *rows = lag_rows(arguments, place)?,
+        (OverFunction::Lag { rows } | OverFunction::Lead { rows }, arguments) => {
+            *rows = rows_away(&shown, arguments, place)?;
+        }
         (OverFunction::Count, [_, _, ..]) => {
             return refused("COUNT of several columns".to_owned(), "count one column");
         }
         _ => {}
     }
     let is_distinct = match function {
-        OverFunction::RowNumber | OverFunction::Rank { .. } | OverFunction::Lag { .. } if params.distinct => {
+        OverFunction::RowNumber | OverFunction::Rank { .. } | OverFunction::Lag { .. } | OverFunction::Lead { .. }
+            if params.distinct =>
+        {
             return refused(format!("{shown}(DISTINCT …) OVER"), "leave DISTINCT out: it looks at one row");
         }
         OverFunction::Mode if params.distinct => {
@@ -170,6 +175,7 @@ fn function_of_call(window: &WindowFunction, place: Option<Place>) -> Result<(Ov
     let passes_over_nulls = !matches!(
         function,
         OverFunction::Lag { .. }
+            | OverFunction::Lead { .. }
             | OverFunction::RowNumber
             | OverFunction::Rank { .. }
             | OverFunction::Array { ignores_nulls: false }
@@ -251,6 +257,7 @@ fn function_of(name: &str) -> Option<OverFunction> {
         "rank" => OverFunction::Rank { is_dense: false },
         "dense_rank" => OverFunction::Rank { is_dense: true },
         "lag" => OverFunction::Lag { rows: 1 },
+        "lead" => OverFunction::Lead { rows: 1 },
         "mode" => OverFunction::Mode,
         "median" | "percentile" | "percentile_cont" => percentile(0.5, true, false),
         "percentile_cont_descending" => percentile(0.5, true, true),
@@ -267,13 +274,26 @@ fn is_wildcard(argument: &Expr) -> bool {
     matches!(argument, Expr::Wildcard { .. })
 }
 
-/// How many rows LAG looks back.
-fn lag_rows(arguments: &[Expr], place: Option<Place>) -> Result<u64, PlanError> {
+/// How many rows LAG looks back, or LEAD ahead.
+fn rows_away(name: &str, arguments: &[Expr], place: Option<Place>) -> Result<u64, PlanError> {
     match arguments {
         [_] => Ok(1),
         [_, rows, ..] if let Some(rows @ 0..) = whole_number(rows) => Ok(rows as u64),
-        _ => Err(PlanError::invalid(place, "LAG looks back a number of rows, written as digits")
-            .with_hint("write LAG(x), LAG(x, 3) or LAG(x, 3, default)")),
+        _ => {
+            let side = if name == "LEAD" { "ahead" } else { "back" };
+            let message = format!("{name} looks {side} a number of rows, written as digits");
+            let hint = format!("write {name}(x), {name}(x, 3) or {name}(x, 3, default)");
+            Err(PlanError::invalid(place, message).with_hint(hint))
+        }
+    }
+}
+
+/// Where the frame of a function ends, if that is after its row. `place` is the function's.
+pub(super) fn end_of(window: &WindowFunction, place: Option<Place>) -> Result<Option<FrameEnd>, PlanError> {
+    match window.fun.name() {
+        "row_number" | "rank" | "dense_rank" | "lag" => Ok(None),
+        "lead" => rows_away("LEAD", &window.params.args, place).map(|rows| Some(FrameEnd::Rows(rows))),
+        _ => frame_of(&window.params.window_frame, place).map(|frame| frame.end()),
     }
 }
 

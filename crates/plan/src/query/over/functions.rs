@@ -8,19 +8,20 @@ use datafusion_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion_expr::{PartitionEvaluator, Signature, TypeSignature, Volatility, WindowUDF, WindowUDFImpl};
 
 /// What to write instead of a function that has no value OVER rows.
-pub(in crate::query) const HINT: &str = "use COUNT, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, FIRST_VALUE, LAST_VALUE, MEDIAN, PERCENTILE, MODE, ARRAY_AGG, LISTAGG, LAG, ROW_NUMBER, RANK or DENSE_RANK, or aggregate within TUMBLE windows";
+pub(in crate::query) const HINT: &str = "use COUNT, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, FIRST_VALUE, LAST_VALUE, MEDIAN, PERCENTILE, MODE, ARRAY_AGG, LISTAGG, LAG, LEAD, ROW_NUMBER, RANK or DENSE_RANK, or aggregate within TUMBLE windows";
 
 /// The function of a name.
 pub(in crate::query) fn window_function(name: &str) -> Option<Arc<WindowUDF>> {
     FUNCTIONS.iter().find(|function| function.name().eq_ignore_ascii_case(name)).cloned()
 }
 
-static FUNCTIONS: LazyLock<[Arc<WindowUDF>; 6]> = LazyLock::new(|| {
+static FUNCTIONS: LazyLock<[Arc<WindowUDF>; 7]> = LazyLock::new(|| {
     [
         ("row_number", 0..=0),
         ("rank", 0..=0),
         ("dense_rank", 0..=0),
         ("lag", 1..=3),
+        ("lead", 1..=3),
         ("first_value", 1..=1),
         ("last_value", 1..=1),
     ]
@@ -31,7 +32,7 @@ static FUNCTIONS: LazyLock<[Arc<WindowUDF>; 6]> = LazyLock::new(|| {
     })
 });
 
-/// A function of the rows before a row.
+/// A function of the rows around a row.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OverRows {
     name: &'static str,
@@ -57,7 +58,7 @@ impl WindowUDFImpl for OverRows {
             Some(value) => {
                 // It may be asked for before there are enough rows: then it is the default.
                 let has_default = arguments.input_fields().get(2).is_some_and(|default| !default.is_nullable());
-                let is_nullable = value.is_nullable() || self.name == "lag" && !has_default;
+                let is_nullable = value.is_nullable() || matches!(self.name, "lag" | "lead") && !has_default;
                 Field::new(name, value.data_type().clone(), is_nullable)
             }
             None => Field::new(name, DataType::Int64, false),

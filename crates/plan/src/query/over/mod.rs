@@ -1,6 +1,6 @@
-//! OVER: functions of the rows before each row, by key, in the order of their time.
+//! OVER: functions of the rows around each row, by key, in the order of their time.
 //!
-//! All functions over one partitioning and order are one node of DataFusion's plan, and become one of the program's. Those over others
+//! All functions over one partitioning and order are one node of DataFusion's plan, and become one of the program's, where their frames end alike. Those over others
 //! lie above or below it: rows keep their time attribute, and so a chain of nodes computes them.
 
 mod call;
@@ -16,9 +16,9 @@ use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, SortExpr, Window, lit, when};
 use pelton_data::TimeColumn;
-use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
+use pelton_data::over::{Frame, FrameEnd, OverCall, OverColumn, OverFunction, OverSpec};
 
-use self::call::is_fixed;
+use self::call::{end_of, is_fixed};
 use super::accumulate::integer_under_cast;
 use super::aggregate::result;
 use super::context::external;
@@ -48,6 +48,13 @@ impl Lowering<'_> {
             return Ok(relation.clone());
         }
         let functions: Vec<&WindowFunction> = window.window_expr.iter().map(window_function).collect();
+        let end_of = |function: &&WindowFunction| end_of(function, self.landmarks.over(function.fun.name()));
+        let ends = functions.iter().map(end_of).collect::<Result<Vec<_>, _>>().map_err(external)?;
+        if ends.iter().any(|end| *end != ends[0]) {
+            let relation = self.over_in_turn(window, &ends)?;
+            self.draft.aggregates.push((plan.clone(), relation.clone()));
+            return Ok(relation);
+        }
         let first = &functions[0].params;
         let input = self.relation(&window.input)?;
         let schema = window.input.schema();
@@ -65,19 +72,9 @@ impl Lowering<'_> {
         }
         let time = self.order_column(&first.order_by, &window.input)?;
         let is_processing_time = time_attribute(&window.input, time) == Some(TimeAttribute::Processing);
+        self.check_end(&functions, ends[0], &input, is_processing_time).map_err(external)?;
         let mut collector = Collector::new(input);
-        let mut columns = Vec::new();
-        let mut results = Vec::new();
-        for (index, field) in schema.fields().iter().enumerate() {
-            let values = collector.branches.iter().map(|branch| branch.columns[index].clone()).collect();
-            match collector.hand_on(values, field.name())? {
-                Added::Constant(value) => results.push(value),
-                Added::Column(column) => {
-                    results.push(result(collector.fields[column].name(), collector.fields[column].data_type(), field));
-                    columns.push(OverColumn::Input(column));
-                }
-            }
-        }
+        let (mut results, columns) = collector.hand_on_all(schema)?;
         let time = self.time_of(&mut collector, time, schema)?;
         let mut keys = Vec::new();
         for key in &first.partition_by {
@@ -91,13 +88,13 @@ impl Lowering<'_> {
                 call = in_processing_time(call);
             }
             let (name, data_type) = (shown_name(function.fun.name()).to_lowercase(), call.data_type.clone());
-            let default = lag_default(&call, function);
+            let default = default_of(&call, function);
             let is_nullable = field.is_nullable() || default.is_some();
             let name = values.add_call(&mut collector, call, &name, is_nullable);
             let value = result(&name, &data_type, field);
             results.push(match default {
                 None => value,
-                Some((rows, default)) => values.or_default(&mut collector, value, rows, (default, schema), field)?,
+                Some(default) => values.or_default(&mut collector, value, default, schema, field)?,
             });
         }
         let over = self.draft.overs.len();
@@ -112,6 +109,49 @@ impl Lowering<'_> {
         let relation = Relation { branches: vec![branch] };
         self.draft.aggregates.push((plan.clone(), relation.clone()));
         Ok(relation)
+    }
+
+    /// Functions whose frames end at several places behind their rows, one node after the other: all frames of a node end alike.
+    fn over_in_turn(&mut self, window: &Window, ends: &[Option<FrameEnd>]) -> Result<Relation> {
+        let inputs = window.input.schema().fields().len();
+        let mut plan = LogicalPlan::clone(&window.input);
+        let mut order: Vec<usize> = (0..ends.len()).collect();
+        order.sort_by_key(|&function| ends[function]);
+        for functions in order.chunk_by(|&one, &next| ends[one] == ends[next]) {
+            let functions = functions.iter().map(|&function| window.window_expr[function].clone()).collect();
+            plan = LogicalPlan::Window(Window::try_new(functions, Arc::new(plan))?);
+        }
+        let mut relation = self.relation(&plan)?;
+        for branch in &mut relation.branches {
+            let computed = branch.columns.split_off(inputs);
+            let mut computed: Vec<(usize, Expr)> = order.iter().copied().zip(computed).collect();
+            computed.sort_by_key(|(function, _)| *function);
+            branch.columns.extend(computed.into_iter().map(|(_, column)| column));
+        }
+        Ok(relation)
+    }
+
+    /// Refuses frames whose end never comes.
+    fn check_end(
+        &self,
+        functions: &[&WindowFunction],
+        end: Option<FrameEnd>,
+        input: &Relation,
+        is_processing_time: bool,
+    ) -> std::result::Result<(), PlanError> {
+        let place = self.landmarks.over(functions[0].fun.name());
+        let of_rows = "end it a number of rows after the row: ROWS BETWEEN CURRENT ROW AND 10 FOLLOWING";
+        match end {
+            Some(FrameEnd::Unbounded) if !self.draft.is_bounded(input) => {
+                let construct = "a frame of an unbounded table that ends with the last row";
+                Err(PlanError::unsupported(place, construct, of_rows))
+            }
+            Some(FrameEnd::Range(_)) if is_processing_time => {
+                let construct = "a frame in processing time that ends some time after the row";
+                Err(PlanError::unsupported(place, construct, of_rows))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The column of the input that rows are put in order by.
@@ -194,19 +234,18 @@ impl Values {
         name
     }
 
-    /// The `value` of LAG, or a default where there were no more than `rows` rows, the row itself among them.
+    /// The `value` of LAG or LEAD, or its default where there are too few rows.
     fn or_default(
         &mut self,
         collector: &mut Collector,
         value: Expr,
-        rows: u64,
-        (default, schema): (&Expr, &DFSchema),
+        DefaultValue { rows, counted: (function, frame), value: default }: DefaultValue<'_>,
+        schema: &DFSchema,
         field: &Field,
     ) -> Result<Expr> {
-        let (function, frame) = (OverFunction::RowNumber, Frame::Rows { preceding: None });
         let data_type = DataType::Int64;
         let number = OverCall { function, is_distinct: false, argument: None, frame, data_type };
-        let number = self.add_call(collector, number, "row_number", false);
+        let number = self.add_call(collector, number, "rows", false);
         let of_branches = collector.of_branches(default, schema)?;
         let cast = collector.branches.iter().zip(of_branches);
         let cast = cast.map(|(branch, default)| cast_to(default, field.data_type(), &branch.scope));
@@ -226,10 +265,27 @@ impl Values {
     }
 }
 
-/// How many rows LAG looks back, and the default that it is given.
-fn lag_default<'w>(call: &OverCall, function: &'w WindowFunction) -> Option<(u64, &'w Expr)> {
+/// What LAG or LEAD is where there are too few rows.
+struct DefaultValue<'w> {
+    /// Where it counts no more rows than so many,
+    rows: u64,
+    /// this call,
+    counted: (OverFunction, Frame),
+    /// it is this.
+    value: &'w Expr,
+}
+
+/// The default of a call, if it has one.
+fn default_of<'w>(call: &OverCall, function: &'w WindowFunction) -> Option<DefaultValue<'w>> {
+    let value = function.params.args.get(2)?;
     match call.function {
-        OverFunction::Lag { rows } => function.params.args.get(2).map(|default| (rows, default)),
+        OverFunction::Lag { rows } => {
+            let counted = (OverFunction::RowNumber, Frame::Rows { preceding: None });
+            Some(DefaultValue { rows, counted, value })
+        }
+        OverFunction::Lead { rows } => {
+            Some(DefaultValue { rows, counted: (OverFunction::CountRows, call.frame), value })
+        }
         _ => None,
     }
 }
@@ -283,6 +339,22 @@ impl Collector {
     /// The same of a column that rows have: an array is handed on as it is.
     pub fn hand_on(&mut self, values: Vec<Expr>, name: &str) -> Result<Added> {
         self.add_or_find(values, name, true)
+    }
+
+    /// Hands all columns of the relation on, which `schema` describes. Returns what they are in the result, and those that are held.
+    fn hand_on_all(&mut self, schema: &DFSchema) -> Result<(Vec<Expr>, Vec<OverColumn>)> {
+        let (mut results, mut columns) = (Vec::new(), Vec::new());
+        for (index, field) in schema.fields().iter().enumerate() {
+            let values = self.branches.iter().map(|branch| branch.columns[index].clone()).collect();
+            match self.hand_on(values, field.name())? {
+                Added::Constant(value) => results.push(value),
+                Added::Column(column) => {
+                    results.push(result(self.fields[column].name(), self.fields[column].data_type(), field));
+                    columns.push(OverColumn::Input(column));
+                }
+            }
+        }
+        Ok((results, columns))
     }
 
     fn add_or_find(&mut self, values: Vec<Expr>, name: &str, may_be_array: bool) -> Result<Added> {
