@@ -148,7 +148,7 @@ fn found(case: &Case) -> Found {
     let (key, by_key) = if case.is_keyed { ("k", ", k") } else { ("CAST(NULL AS BIGINT)", "") };
     let select = |(number, Asked { windows, aggregates }): (usize, &Asked)| {
         format!(
-            "SELECT {number}, window_end, window_start, {key}, {}, {} FROM {} GROUP BY window_start, window_end{by_key}",
+            "SELECT CAST({number} AS BIGINT), window_end, window_start, {key}, {}, {} FROM {} GROUP BY window_start, window_end{by_key}",
             aggregates[0].sql,
             aggregates[1].sql,
             windows.sql("t", "ts", None)
