@@ -240,7 +240,7 @@ pub struct OverProgress {
     pub rows: u64,
     /// Time workers spent computing them.
     pub busy: Duration,
-    /// Rows that waited for the watermark when the run was stopped early, and were not reported.
+    /// Rows that waited for the watermark, or for rows after them, when the run was stopped early, and were not reported.
     pub waiting_rows_dropped: u64,
     /// Bytes of rows that wait or are looked back at.
     pub state_bytes: u64,

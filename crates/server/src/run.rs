@@ -248,7 +248,10 @@ fn report_left_out(summary: &Summary) {
     }
     for over in summary.overs.iter().filter(|over| over.waiting_rows_dropped > 0) {
         let rows = count(over.waiting_rows_dropped);
-        say!("warning: {}: stopped while {rows} rows waited for the watermark, which are not reported", over.name);
+        say!(
+            "warning: {}: stopped while {rows} rows waited for the watermark or for later rows, which are not reported",
+            over.name
+        );
     }
     for window in summary.windows.iter().filter(|window| window.open_slices_dropped > 0) {
         let open = match window.open_slices_dropped {
