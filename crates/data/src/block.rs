@@ -13,7 +13,7 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 
-use crate::column::{Layout, align_bits, bytes_beside, row_bytes};
+use crate::column::{Layout, align_bits, bytes_beside, is_nested, row_bytes};
 use crate::time::{Micros, TimeRange, WATERMARK_MIN, micros_per_tick};
 
 /// Which column of a block is its event time.
@@ -115,7 +115,7 @@ impl fmt::Display for Provenance {
 
 /// Up to a block's worth of rows in columns, and where they stand in event time and in their stream.
 ///
-/// Columns are Arrow arrays whose bit buffers begin at bit 0 and whose layout kernels can read ([`Layout::of`]), or lists, which only
+/// Columns are Arrow arrays whose bit buffers begin at bit 0 and whose layout kernels can read ([`Layout::of`]), or nested ones, which only
 /// expressions of DataFusion read.
 /// A replayed block shares its columns with every other pass over it: its event times are those of the column plus
 /// [`Block::time_shift_ticks`], so that a pass costs no copy. [`Block::column`] and [`Block::to_record_batch`] give shifted values.
@@ -164,7 +164,7 @@ impl Block {
     pub fn part(batch: RecordBatch, time_column: Option<TimeColumn>, rows_of_all: usize) -> Result<Block, ArrowError> {
         let (schema, columns, rows) = batch.into_parts();
         for (field, column) in schema.fields().iter().zip(&columns) {
-            if Layout::of(column.data_type()).is_none() && !matches!(column.data_type(), DataType::List(_)) {
+            if Layout::of(column.data_type()).is_none() && !is_nested(column.data_type()) {
                 return Err(ArrowError::NotYetImplemented(format!(
                     "column '{}' has type {}, which blocks do not hold",
                     field.name(),

@@ -8,13 +8,18 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, BooleanBufferBuilder, ListArray, MAX_INLINE_VIEW_LEN,
-    NullBufferBuilder, RecordBatch, RecordBatchOptions, StringViewArray, downcast_primitive_array, make_array,
-    make_view,
+    MapArray, NullBufferBuilder, RecordBatch, RecordBatchOptions, StringViewArray, StructArray,
+    downcast_primitive_array, make_array, make_view,
 };
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
-    ArrowDictionaryKeyType, DataType, Int8Type, Int16Type, Int32Type, TimeUnit, UInt8Type, UInt16Type, UInt32Type,
+    ArrowDictionaryKeyType, DataType, FieldRef, Int8Type, Int16Type, Int32Type, TimeUnit, UInt8Type, UInt16Type,
+    UInt32Type,
 };
+
+pub use crate::nested::{MAP_ENTRIES, MAP_KEY, MAP_VALUE, is_nested};
+use crate::nested::{from_zero, listed_values, mapped_entries};
+use crate::spelling::identifier;
 
 /// Strings lie in so many buffers, and one more for so many values, before they are gathered in one.
 const BUFFERS_MAX: usize = 8;
@@ -82,7 +87,7 @@ pub fn bytes_beside<'a>(columns: impl IntoIterator<Item = &'a ArrayRef>) -> usiz
     let beside = |column: &ArrayRef| match column.data_type() {
         DataType::Utf8View => bytes_of_buffers(column.as_string_view().data_buffers()),
         DataType::BinaryView => bytes_of_buffers(column.as_binary_view().data_buffers()),
-        DataType::List(_) => bytes_of_lists(column),
+        data_type if is_nested(data_type) => bytes_of_nested(column),
         _ => 0,
     };
     columns.into_iter().map(beside).sum()
@@ -99,21 +104,20 @@ fn bytes_of_buffers(buffers: &[Buffer]) -> usize {
     (0..buffers.len()).filter(is_first).map(|index| buffers[index].capacity()).sum()
 }
 
-/// Bytes of the values that a column of lists refers to, and of its offsets.
-pub(crate) fn bytes_of_lists(lists: &ArrayRef) -> usize {
-    let values = listed_values(lists.as_list());
-    let beside = match values.data_type() {
-        DataType::List(_) => bytes_of_lists(&values),
-        _ => views_of(&values).map_or(0, bytes_of_long),
-    };
-    size_of_val(lists.as_list::<i32>().value_offsets()) + row_bytes([&values]) * values.len() + beside
-}
-
-/// The values of these lists alone.
-fn listed_values(lists: &ListArray) -> ArrayRef {
-    let [first, end] =
-        [lists.value_offsets().first(), lists.value_offsets().last()].map(|end| end.map_or(0, |end| *end));
-    lists.values().slice(first as usize, (end - first) as usize)
+/// Bytes of the values that a column of arrays, maps or rows refers to, and of its offsets.
+pub(crate) fn bytes_of_nested(column: &ArrayRef) -> usize {
+    match column.data_type() {
+        DataType::List(_) => {
+            let lists = column.as_list::<i32>();
+            size_of_val(lists.value_offsets()) + bytes_of_nested(&listed_values(lists))
+        }
+        DataType::Map(..) => {
+            let maps = column.as_map();
+            size_of_val(maps.value_offsets()) + bytes_of_nested(&mapped_entries(maps))
+        }
+        DataType::Struct(_) => column.as_struct().columns().iter().map(bytes_of_nested).sum(),
+        _ => row_bytes([column]) * column.len() + views_of(column).map_or(0, bytes_of_long),
+    }
 }
 
 /// The views of a column of strings.
@@ -142,9 +146,23 @@ pub fn compacted(column: &ArrayRef) -> ArrayRef {
         DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
         DataType::List(item) => {
             let lists = column.as_list::<i32>();
-            let lengths = lists.value_offsets().windows(2).map(|ends| (ends[1] - ends[0]) as usize);
-            let (offsets, values) = (OffsetBuffer::from_lengths(lengths), compacted(&listed_values(lists)));
-            Arc::new(ListArray::new(item.clone(), offsets, values, lists.nulls().cloned()))
+            let values = compacted(&listed_values(lists));
+            Arc::new(ListArray::new(item.clone(), from_zero(lists.value_offsets()), values, lists.nulls().cloned()))
+        }
+        DataType::Map(field, is_ordered) => {
+            let maps = column.as_map();
+            let entries = compacted(&mapped_entries(maps)).as_struct().clone();
+            let offsets = from_zero(maps.value_offsets());
+            Arc::new(MapArray::new(field.clone(), offsets, entries, maps.nulls().cloned(), *is_ordered))
+        }
+        DataType::Struct(fields) => {
+            let rows = column.as_struct();
+            let columns = rows.columns().iter().map(compacted).collect();
+            let nulls = rows.nulls().cloned();
+            Arc::new(
+                StructArray::try_new_with_length(fields.clone(), columns, nulls, rows.len())
+                    .expect("the columns are as they were but for where strings lie"),
+            )
         }
         _ => column.clone(),
     }
@@ -221,13 +239,28 @@ pub fn sql_name(data_type: &DataType) -> String {
             };
             return format!("{name}({precision})");
         }
-        List(field) => return format!("ARRAY<{}>", sql_name(field.data_type())),
+        List(item) => return format!("ARRAY<{}>", element_name(item)),
+        Struct(fields) => {
+            let field = |field: &FieldRef| format!("{} {}", identifier(field.name()), element_name(field));
+            return format!("ROW<{}>", fields.iter().map(field).collect::<Vec<_>>().join(", "));
+        }
+        Map(entries, _) => match entries.data_type() {
+            Struct(fields) if fields.len() == 2 => {
+                return format!("MAP<{}, {}>", sql_name(fields[0].data_type()), element_name(&fields[1]));
+            }
+            _ => "MAP",
+        },
         Time32(_) | Time64(_) => "TIME",
         Duration(_) | Interval(_) => "INTERVAL",
-        Struct(_) => "ROW",
         other => return other.to_string(),
     };
     name.to_string()
+}
+
+/// The type of a part of a nested value.
+fn element_name(field: &FieldRef) -> String {
+    let suffix = if field.is_nullable() { "" } else { " NOT NULL" };
+    format!("{}{suffix}", sql_name(field.data_type()))
 }
 
 /// Makes bit 0 of every bit buffer of `array` the bit of row 0, copying bits only where they are not so already.

@@ -8,7 +8,7 @@ use arrow::compute::concat;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 
-use crate::column::{bytes_of_lists, row_bytes};
+use crate::column::{bytes_of_nested, is_nested, row_bytes};
 
 /// Batches that are kept, and what they take: strings that several of them share are counted once.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Kept {
             match column.data_type() {
                 DataType::Utf8View => self.count(column.as_string_view().data_buffers()),
                 DataType::BinaryView => self.count(column.as_binary_view().data_buffers()),
-                DataType::List(_) => self.bytes += bytes_of_lists(column),
+                data_type if is_nested(data_type) => self.bytes += bytes_of_nested(column),
                 _ => {}
             }
         }

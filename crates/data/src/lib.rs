@@ -12,6 +12,8 @@ pub mod time;
 
 pub mod column;
 
+mod nested;
+
 pub mod block;
 
 pub mod kept;

@@ -1,4 +1,9 @@
-//! What a misspelt name was meant to be.
+//! How names are written, and what a misspelt one was meant to be.
+
+/// A name in backticks, as SQL reads any name.
+pub fn identifier(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
 
 /// The candidate that `name` was most likely meant to be: one that differs in case only, or else the closest by
 /// edits, when they are at most a third of the name's letters. Letters are inserted, deleted, replaced, or swapped with their neighbour.

@@ -143,7 +143,7 @@ fn only_time(definition: &TableDefinition) -> Option<WatermarkDefinition> {
     let mut times = definition
         .columns
         .iter()
-        .filter(|column| matches!(column.kind, ColumnKind::Physical { sql_type, .. } if sql_type.is_timestamp()));
+        .filter(|column| matches!(&column.kind, ColumnKind::Physical { sql_type, .. } if sql_type.is_timestamp()));
     let (Some(column), None) = (times.next(), times.next()) else { return None };
     let name = column.name.replace('`', "``");
     Some(WatermarkDefinition {
@@ -188,9 +188,9 @@ fn request(
         _ => None,
     });
     let delivered = definition.columns.iter().filter(|column| column.physical_field().is_some());
-    let lengths = delivered.enumerate().filter_map(|(index, column)| match column.kind {
-        ColumnKind::Physical { sql_type: SqlType::Char(length), .. } => Some((index, TextLength::Exactly(length))),
-        ColumnKind::Physical { sql_type: SqlType::Varchar(length), .. } => Some((index, TextLength::AtMost(length))),
+    let lengths = delivered.enumerate().filter_map(|(index, column)| match &column.kind {
+        ColumnKind::Physical { sql_type: SqlType::Char(length), .. } => Some((index, TextLength::Exactly(*length))),
+        ColumnKind::Physical { sql_type: SqlType::Varchar(length), .. } => Some((index, TextLength::AtMost(*length))),
         _ => None,
     });
     TableRequest {

@@ -50,11 +50,14 @@ mod number;
 
 mod significant;
 
+mod nested;
+
 pub use casting::{always_casts, cast_literal, is_flink_cast, is_own_cast, makes_null, strict_cast_literal};
 pub use charset::{CHARACTER_SETS, character_set};
 pub use definition::unmet_count;
 pub use growth::{bounded, bytes_of_array, can_grow, is_too_large, joined};
 pub use json::is_path as is_json_path;
+pub use nested::{ARRAY_OF, FIELD, FIT, ITEM, MAP_OF, field, fit_nested, fits, item};
 pub use regular::{java_only, translated as translated_pattern};
 pub use wildcard::{PatternError, like, similar};
 
@@ -69,7 +72,7 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
         .iter()
         .map(|definition| ScalarUDF::new_from_impl(definition::Function::new(definition)));
     let clock = ScalarUDF::new_from_impl(clock::CurrentTimestamp::new());
-    own.chain(extreme::functions()).chain([clock]).map(Arc::new).collect()
+    own.chain(extreme::functions()).chain(nested::functions()).chain([clock]).map(Arc::new).collect()
 }
 
 /// What is wrong with a pattern of times such as `yyyy-MM-dd`; `None` where nothing is.

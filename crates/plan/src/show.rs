@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use datafusion_expr::planner::ContextProvider;
 use pelton_data::column::sql_name;
+use pelton_data::spelling::identifier;
 use sqlparser::ast::Query;
 
 use crate::catalog::{Catalog, Relation, Table};
@@ -189,10 +190,6 @@ fn create_view(view: &ViewDefinition) -> String {
     let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
     let temporary = if view.temporary { "TEMPORARY " } else { "" };
     format!("CREATE {temporary}VIEW {}{columns} AS\n{}", identifier(&view.name), view.text)
-}
-
-fn identifier(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }
 
 fn quoted(text: &str) -> String {

@@ -12,7 +12,7 @@ use datafusion_physical_expr::expressions::{
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use pelton_data::column::sql_name;
 use pelton_functions::decimal::{is_to_double, operator_of};
-use pelton_functions::{cast_spelling, is_pattern_translation};
+use pelton_functions::{ARRAY_OF, FIELD, FIT, ITEM, MAP_OF, cast_spelling, is_pattern_translation};
 
 use crate::parse::BASE64_PADDED;
 use crate::query::is_not_null_guard;
@@ -158,12 +158,26 @@ fn write_call(f: &mut fmt::Formatter<'_>, call: &ScalarFunctionExpr) -> fmt::Res
     if let ("length_between", [later, earlier]) = (call.fun().name(), call.args()) {
         return write!(f, "({} - {}) SECOND", within(later.as_ref(), 30), within(earlier.as_ref(), 31));
     }
+    if let (FIELD, [row, name]) = (call.fun().name(), call.args()) {
+        let name = name.downcast_ref::<Literal>().and_then(|name| name.value().try_as_str().flatten());
+        return write!(f, "{}.{}", within(row.as_ref(), u8::MAX), name.unwrap_or_default());
+    }
+    if let (ITEM, [value, key]) = (call.fun().name(), call.args()) {
+        return write!(f, "{}[{}]", within(value.as_ref(), u8::MAX), within(key.as_ref(), 0));
+    }
+    if call.fun().name() == FIT {
+        return write_expression(f, call.args()[0].as_ref());
+    }
     if let Some((name, argument)) = base64_spelling(call) {
         return write!(f, "{name}({})", within(argument, 0));
     }
     let arguments: Vec<String> = call.args().iter().map(|argument| within(argument.as_ref(), 0)).collect();
     let name = if call.fun().name() == "regexp_like" { "regexp" } else { call.fun().name() };
-    write!(f, "{}({})", name.to_uppercase(), arguments.join(", "))
+    match name {
+        ARRAY_OF => write!(f, "ARRAY[{}]", arguments.join(", ")),
+        MAP_OF => write!(f, "MAP[{}]", arguments.join(", ")),
+        _ => write!(f, "{}({})", name.to_uppercase(), arguments.join(", ")),
+    }
 }
 
 /// The pattern behind LIKE as it is written there: a plan's escapes by a backslash.

@@ -2,13 +2,18 @@
 
 use std::ops::RangeInclusive;
 
-use sqlparser::tokenizer::Token;
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 use super::reader::Reader;
+use super::script::is_blank;
 use crate::error::{Place, PlanError, closest};
-use crate::types::{DECIMAL_PRECISION_MAX, SqlType, TIMESTAMP_PRECISION_DEFAULT};
+use crate::types::{DECIMAL_PRECISION_MAX, Element, RowField, SqlType, TIMESTAMP_PRECISION_DEFAULT};
 
-const NAMES: [&str; 18] = [
+/// How deep ROW, ARRAY and MAP may lie in each other.
+const DEPTH_MAX: usize = 64;
+
+const NAMES: [&str; 21] = [
     "BOOLEAN",
     "TINYINT",
     "SMALLINT",
@@ -27,10 +32,144 @@ const NAMES: [&str; 18] = [
     "DATE",
     "TIMESTAMP",
     "TIMESTAMP_LTZ",
+    "ROW",
+    "ARRAY",
+    "MAP",
 ];
+
+/// Divides each `>>` that closes two types into two tokens.
+pub(super) fn divide_brackets(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_outer = |token: &Token| matches!(token, Token::Word(word) if matches!(word.keyword, Keyword::ROW | Keyword::ARRAY | Keyword::MAP));
+    let mut divided: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let (mut depth, mut follows_outer) = (0_usize, false);
+    for token in tokens {
+        match token.token {
+            Token::Lt if follows_outer => depth += 1,
+            Token::Gt => depth = depth.saturating_sub(1),
+            Token::ShiftRight if depth > 0 => {
+                depth = depth.saturating_sub(2);
+                let Span { start, end } = token.span;
+                let middle = Location { column: start.column + 1, ..start };
+                let half = |start, end| TokenWithSpan { token: Token::Gt, span: Span { start, end } };
+                divided.extend([half(start, middle), half(middle, end)]);
+                continue;
+            }
+            _ => {}
+        }
+        if !is_blank(&token) {
+            follows_outer = is_outer(&token.token);
+        }
+        divided.push(token);
+    }
+    divided
+}
 
 /// Reads a type.
 pub(super) fn read(reader: &mut Reader) -> Result<SqlType, PlanError> {
+    nested(reader, 0)
+}
+
+/// Reads a type that lies so deep in others.
+fn nested(reader: &mut Reader, depth: usize) -> Result<SqlType, PlanError> {
+    let place = reader.place();
+    let read = match &reader.parser.peek_token_ref().token {
+        Token::Word(word) if word.quote_style.is_none() => match word.value.to_ascii_uppercase().as_str() {
+            "ROW" => row,
+            "ARRAY" => array,
+            "MAP" => map,
+            _ => return flat(reader),
+        },
+        _ => return flat(reader),
+    };
+    if depth == DEPTH_MAX {
+        let error = PlanError::invalid(place, format!("types are nested more than {DEPTH_MAX} deep"));
+        return Err(error.with_hint("declare the outer column STRING, and read it with JSON_VALUE"));
+    }
+    reader.parser.advance_token();
+    read(reader, depth + 1)
+}
+
+/// `<name type [NOT NULL] ['comment'], …>`, or the same in parentheses.
+fn row(reader: &mut Reader, depth: usize) -> Result<SqlType, PlanError> {
+    let is_round = reader.parser.consume_token(&Token::LParen);
+    if !is_round {
+        open(reader)?;
+    }
+    let mut fields: Vec<RowField> = Vec::new();
+    loop {
+        let name = reader.identifier("the name of a field")?;
+        if fields.iter().any(|known| known.name == name.value) {
+            let message = format!("the field {} is declared twice", name.value);
+            return Err(PlanError::invalid(Place::of(name.span), message).with_hint("rename one of them"));
+        }
+        let element = element(reader, depth)?;
+        if matches!(reader.parser.peek_token_ref().token, Token::SingleQuotedString(_)) {
+            reader.string("the comment")?;
+        }
+        fields.push(RowField { name: name.value, element });
+        if !reader.parser.consume_token(&Token::Comma) {
+            break;
+        }
+    }
+    close(reader, if is_round { &Token::RParen } else { &Token::Gt })?;
+    Ok(SqlType::Row(fields))
+}
+
+fn array(reader: &mut Reader, depth: usize) -> Result<SqlType, PlanError> {
+    open(reader)?;
+    let element = element(reader, depth)?;
+    close(reader, &Token::Gt)?;
+    Ok(SqlType::Array(Box::new(element)))
+}
+
+fn map(reader: &mut Reader, depth: usize) -> Result<SqlType, PlanError> {
+    open(reader)?;
+    let place = reader.place();
+    let key = element(reader, depth)?.sql_type;
+    if matches!(key, SqlType::Row(_) | SqlType::Array(_) | SqlType::Map { .. }) {
+        return Err(PlanError::unsupported(place, format!("a MAP with keys of type {key}"), "use STRING keys"));
+    }
+    let found = reader.parser.peek_token();
+    if !reader.parser.consume_token(&Token::Comma) {
+        return Err(reader.expected("`,` and the type of the values", &found));
+    }
+    let value = element(reader, depth)?;
+    close(reader, &Token::Gt)?;
+    Ok(SqlType::Map { key: Box::new(key), value: Box::new(value) })
+}
+
+/// A type and whether its values may be NULL.
+fn element(reader: &mut Reader, depth: usize) -> Result<Element, PlanError> {
+    let sql_type = nested(reader, depth)?;
+    let is_required = reader.takes("NOT");
+    if is_required {
+        reader.word("NULL")?;
+    } else {
+        reader.takes("NULL");
+    }
+    Ok(Element { sql_type, nullable: !is_required })
+}
+
+fn open(reader: &mut Reader) -> Result<(), PlanError> {
+    let found = reader.parser.peek_token();
+    match reader.parser.consume_token(&Token::Lt) {
+        true => Ok(()),
+        false => Err(reader
+            .expected("`<` and the types of the parts", &found)
+            .with_hint("write ROW<a INT, b STRING>, ARRAY<INT> or MAP<STRING, INT>")),
+    }
+}
+
+fn close(reader: &mut Reader, bracket: &Token) -> Result<(), PlanError> {
+    let found = reader.parser.peek_token();
+    match reader.parser.consume_token(bracket) {
+        true => Ok(()),
+        false => Err(reader.expected(&format!("`,` or `{bracket}` after a type"), &found)),
+    }
+}
+
+/// Reads a type whose values have no parts.
+fn flat(reader: &mut Reader) -> Result<SqlType, PlanError> {
     let found = reader.parser.next_token();
     let place = Place::at(found.span.start);
     let word = match &found.token {
@@ -67,9 +206,8 @@ pub(super) fn read(reader: &mut Reader) -> Result<SqlType, PlanError> {
 /// The error for a type that there is not, or not yet; `word` is in capitals.
 pub fn unknown_type(word: &str, place: Option<Place>) -> PlanError {
     let instead = match word {
-        "ARRAY" | "MAP" | "ROW" | "MULTISET" | "STRUCTURED" | "RAW" | "VARIANT" => {
-            "keep each value in a column of its own"
-        }
+        "MULTISET" => "use an ARRAY",
+        "STRUCTURED" | "RAW" | "VARIANT" => "declare a ROW or MAP, or STRING for JSON of any form",
         "TIME" => "use TIMESTAMP(3), or INT for the milliseconds of the day",
         "INTERVAL" => "keep two TIMESTAMP columns, or BIGINT for a number of milliseconds",
         _ => {
@@ -156,4 +294,61 @@ fn number(reader: &mut Reader, what: &str, range: RangeInclusive<u64>) -> Result
         _ => None,
     };
     value.ok_or_else(|| reader.expected(&format!("{what}, {} to {}", range.start(), range.end()), &found))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::{ColumnKind, Statement, parse};
+
+    /// The type that is read, or the error.
+    fn read(written: &str) -> String {
+        let parsed = parse(&format!("CREATE TABLE t (c {written})"));
+        match parsed.as_ref().map(|parsed| &parsed[0].statement) {
+            Ok(Statement::CreateTable(table)) => match &table.columns[0].kind {
+                ColumnKind::Physical { sql_type, .. } => sql_type.to_string(),
+                other => format!("{other:?}"),
+            },
+            Ok(other) => format!("{other:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn nested_types_are_read() {
+        for (written, meant) in [
+            (
+                "ROW<a INT, `b c` string NOT NULL 'two words', d INT NULL>",
+                "ROW<`a` INT, `b c` STRING NOT NULL, `d` INT>",
+            ),
+            ("ROW(a ROW(b INT), c TIMESTAMP(3))", "ROW<`a` ROW<`b` INT>, `c` TIMESTAMP(3)>"),
+            ("ARRAY<ARRAY<ARRAY<INT NOT NULL>>>", "ARRAY<ARRAY<ARRAY<INT NOT NULL>>>"),
+            ("MAP<STRING, MAP<INT, ROW<a DECIMAL(5, 2)>>>", "MAP<STRING, MAP<INT, ROW<`a` DECIMAL(5, 2)>>>"),
+        ] {
+            assert_eq!(read(written), meant);
+        }
+    }
+
+    #[test]
+    fn nested_types_that_are_none_are_refused() {
+        // A type begins at column 19.
+        let deep = "ARRAY<".repeat(65);
+        for (written, message) in [
+            (
+                "ARRAY INT",
+                "25: expected `<` and the types of the parts, found INT; write ROW<a INT, b STRING>, ARRAY<INT> or MAP<STRING, INT>",
+            ),
+            ("ARRAY<INT", "28: expected `,` or `>` after a type, found )"),
+            ("ARRAY<ARRAY<INT>", "35: expected `,` or `>` after a type, found )"),
+            ("ARRAY<INT>>", "29: expected `,` or `)` after a column, found >"),
+            ("MAP<STRING>", "29: expected `,` and the type of the values, found >"),
+            ("MAP<ARRAY<INT>, INT>", "23: a MAP with keys of type ARRAY<INT> is not supported yet; use STRING keys"),
+            ("ROW<a INT, a STRING>", "30: the field a is declared twice; rename one of them"),
+            (
+                &deep,
+                "403: types are nested more than 64 deep; declare the outer column STRING, and read it with JSON_VALUE",
+            ),
+        ] {
+            assert_eq!(read(written), format!("line 1, column {message}"));
+        }
+    }
 }

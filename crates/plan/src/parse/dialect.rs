@@ -13,7 +13,7 @@ use super::files::reader_function;
 use super::interval;
 use super::json;
 use super::patterns::{like_pattern, similar_to};
-use super::respell::respell;
+use super::respell::{call, respell};
 use crate::error::{Place, PlanError};
 
 /// The prefix of the expression that stands for `TABLE name` as an argument of a table function:
@@ -264,6 +264,9 @@ impl Dialect for FlinkDialect {
             [Token::Word(word), _] if word.keyword == Keyword::TABLE => Some(self.parse_table_argument(parser)),
             [Token::Word(word), _] if word.keyword == Keyword::CASE => Some(self.parse_case(parser)),
             [Token::Word(word), _] if word.keyword == Keyword::TRIM && trims_blanks(parser) => Some(parse_trim(parser)),
+            [Token::Word(word), Token::LBracket] if matches!(word.keyword, Keyword::ARRAY | Keyword::MAP) => {
+                Some(parse_constructor(parser))
+            }
             [Token::LBrace, Token::Word(word)] if word.keyword == Keyword::FN => Some(parse_braced_call(parser)),
             [Token::Word(_) | Token::LBrace, _] => Some(self.parse_respelt(parser)),
             [Token::LParen, _] => Some(self.parse_parenthesised(parser)),
@@ -323,6 +326,22 @@ fn comparison_of_nulls(parser: &Parser) -> Option<usize> {
     let negation = usize::from(keyword(1) == Keyword::NOT);
     let is_next = [keyword(1 + negation), keyword(2 + negation)] == [Keyword::DISTINCT, Keyword::FROM];
     is_next.then_some(IS_DISTINCT_FROM + negation)
+}
+
+/// `ARRAY[value, …]` and `MAP[key, value, …]`, as calls of the functions that make them.
+fn parse_constructor(parser: &mut Parser) -> Result<Expr, ParserError> {
+    let TokenWithSpan { token, span } = parser.next_token();
+    let is_map = matches!(token, Token::Word(word) if word.keyword == Keyword::MAP);
+    parser.expect_token(&Token::LBracket)?;
+    let values = match parser.consume_token(&Token::RBracket) {
+        true => Vec::new(),
+        false => {
+            let values = parser.parse_comma_separated(Parser::parse_expr)?;
+            parser.expect_token(&Token::RBracket)?;
+            values
+        }
+    };
+    Ok(call(if is_map { "map_of" } else { "array_of" }, values, span))
 }
 
 /// `{fn name(…)}`, which is the call alone.

@@ -9,7 +9,7 @@ use super::dialect::FlinkDialect;
 use super::script::{Piece, Script, from_parser, is_blank};
 use super::statement::{Dropped, FileTable, Insert, Named, OptionPlace, Parsed, Statement, ViewDefinition};
 use super::statement_set::{Prefix, read_statement_set, statement_set_start};
-use super::{chains, files, group_window, refuse, session, table, unicode};
+use super::{chains, column_type, files, group_window, refuse, session, table, unicode};
 use crate::error::{Place, PlanError, closest};
 
 /// Reads the next statement of a script.
@@ -143,7 +143,7 @@ const WORDS: [&str; 30] = [
 impl<'a> Reader<'a> {
     pub fn new(script: &'a Script<'a>, piece: Piece, dialect: &'a FlinkDialect) -> Result<Reader<'a>, PlanError> {
         let end = piece.end();
-        let tokens = unicode::decode(piece.tokens)?;
+        let tokens = column_type::divide_brackets(unicode::decode(piece.tokens)?);
         refuse::check_tokens(&tokens)?;
         let unknown_words = tokens.iter().filter_map(|token| match &token.token {
             Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::NoKeyword => {

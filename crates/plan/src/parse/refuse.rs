@@ -98,7 +98,6 @@ fn check_construct(token: &TokenWithSpan, next: Option<&TokenWithSpan>) -> Resul
         _ => Keyword::NoKeyword,
     };
     let refuse = |construct: &str, instead: &str| Err(PlanError::unsupported(place, construct, instead));
-    let flat = "keep each value in a column of its own";
     match (word.keyword, next) {
         (Keyword::MATCH_RECOGNIZE, Some(Token::LParen)) => {
             refuse("MATCH_RECOGNIZE", "filter and group within TUMBLE windows")
@@ -108,10 +107,8 @@ fn check_construct(token: &TokenWithSpan, next: Option<&TokenWithSpan>) -> Resul
         }
         (Keyword::LATERAL, _) => refuse("LATERAL", "compute the values with scalar functions in SELECT"),
         (Keyword::UNNEST, Some(Token::LParen)) => refuse("UNNEST", "have one row for each element in the input"),
-        (Keyword::ARRAY, Some(Token::LBracket | Token::Lt | Token::LParen)) => refuse("ARRAY", flat),
-        (Keyword::MAP, Some(Token::LBracket | Token::Lt)) => refuse("MAP", flat),
-        (Keyword::ROW, Some(Token::LParen | Token::Lt)) => refuse("ROW", flat),
-        (Keyword::MULTISET, Some(Token::LBracket | Token::Lt)) => refuse("MULTISET", flat),
+        (Keyword::ARRAY, Some(Token::LParen)) => refuse("ARRAY of a query", "write ARRAY[1, 2]"),
+        (Keyword::MULTISET, Some(Token::LBracket | Token::Lt)) => refuse("MULTISET", "use an ARRAY"),
         (Keyword::TABLESAMPLE, _) => refuse("TABLESAMPLE", "filter with WHERE, as in WHERE MOD(id, 100) = 0"),
         (Keyword::PIVOT, Some(Token::LParen)) => {
             refuse("PIVOT", "aggregate with CASE, as in SUM(CASE WHEN k = 1 THEN v END)")

@@ -78,6 +78,8 @@ pub(crate) fn written_name(function: &Function) -> String {
     match name.as_str() {
         "decode" if is_padded => "from_base64".to_string(),
         "encode" if is_padded => "to_base64".to_string(),
+        "array_of" => "array".to_string(),
+        "map_of" => "map".to_string(),
         _ => name,
     }
 }
@@ -87,11 +89,16 @@ pub(crate) fn is_written(name: &str) -> bool {
     let stands_in = matches!(
         name,
         "CEIL_TO"
+            | "ARRAY_OF"
             | "CHARACTER_DECODE"
             | "CHARACTER_ENCODE"
+            | "FIT_NESTED"
             | "FLOOR_TO"
             | "IS_JSON_VALUE"
+            | "ITEM"
             | "LIKE_PATTERN"
+            | "MAP_OF"
+            | "ROW_FIELD"
             | "SIMILAR_PATTERN"
             | "SUBSTRING_FROM"
             | "LENGTH_BETWEEN"

@@ -15,7 +15,6 @@ pub(super) fn of_syntax(name: &str) -> Option<&'static str> {
 
 /// What to write instead of a function that is left out, by its name in upper case, unless a program has one of that name.
 pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
-    let flat = "keep each value in a column of its own";
     Some(match name {
         "STR_TO_MAP" => "use SPLIT_INDEX or REGEXP_EXTRACT for each value",
         "SPLIT" => "write SPLIT_INDEX(text, ',', 0) for each value",
@@ -24,10 +23,12 @@ pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
         "PARSE_JSON" | "TRY_PARSE_JSON" => "keep the text, and take values out of it with JSON_VALUE(text, '$.a')",
         "SOURCE_WATERMARK" => "write WATERMARK FOR time AS time - INTERVAL '5' SECOND in CREATE TABLE",
         "DIGEST" | "BLAKE2B" | "BLAKE2S" | "BLAKE3" => "use MD5, SHA1, SHA256 or SHA2(text, 512)",
-        "ELEMENT" => "aggregate with FIRST_VALUE in place of ARRAY_AGG",
-        "CARDINALITY" => "aggregate with COUNT in place of ARRAY_AGG",
-        "STRUCT" | "NAMED_STRUCT" | "GET_FIELD" | "UNION_EXTRACT" | "UNION_TAG" => flat,
-        _ if name.starts_with("ARRAY_") && name != "ARRAY_AGG" || name.starts_with("MAP_") => flat,
+        "STRUCT" | "NAMED_STRUCT" => "write ROW(1, 'x')",
+        "GET_FIELD" | "UNION_EXTRACT" | "UNION_TAG" => "write row.field",
+        "ARRAY_AGG" | "ARRAY_CONTAINS" | "ARRAY_OF" | "MAP_KEYS" | "MAP_OF" | "MAP_VALUES" => return None,
+        _ if name.starts_with("ARRAY_") || name.starts_with("MAP_") => {
+            "take parts of the value with array[1], map['key'], MAP_KEYS, MAP_VALUES, CARDINALITY and ARRAY_CONTAINS"
+        }
         _ => return None,
     })
 }

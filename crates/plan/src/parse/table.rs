@@ -379,7 +379,7 @@ fn check(definition: &TableDefinition, primary_key: &[Named]) -> Result<(), Plan
             )
             .with_hint(format!(
                 "it must be TIMESTAMP or TIMESTAMP_LTZ: add a computed column such as {}",
-                instant_of(&watermark.column, *sql_type)
+                instant_of(&watermark.column, sql_type)
             )))
         }
         Some(ColumnKind::ProcessingTime) => Err(PlanError::invalid(
@@ -392,7 +392,7 @@ fn check(definition: &TableDefinition, primary_key: &[Named]) -> Result<(), Plan
 }
 
 /// A computed column of the time that a column says which is none.
-fn instant_of(column: &str, sql_type: SqlType) -> String {
+fn instant_of(column: &str, sql_type: &SqlType) -> String {
     let name = if column == "ts" { "event_time" } else { "ts" };
     match sql_type {
         SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String => format!("{name} AS TO_TIMESTAMP({column})"),

@@ -274,9 +274,7 @@ fn types_of_columns() {
             "DECIMAL(3, 4)",
             "DECIMAL(3, 4) has more digits after the point than in all; the first number counts all digits, the second those after the point",
         ),
-        ("ARRAY<INT>", "ARRAY is not supported yet; keep each value in a column of its own"),
-        ("MAP<STRING, INT>", "MAP is not supported yet; keep each value in a column of its own"),
-        ("ROW<a INT, b STRING>", "ROW is not supported yet; keep each value in a column of its own"),
+        ("MULTISET<INT>", "MULTISET is not supported yet; use an ARRAY"),
         ("TIME(3)", "the type TIME is not supported yet; use TIMESTAMP(3), or INT for the milliseconds of the day"),
         ("'INT'", "expected the type of the column, found 'INT'"),
     ];
@@ -547,7 +545,7 @@ fn what_flink_has_and_we_have_not_yet() {
             "SELECT * FROM a, LATERAL TABLE(f(x))",
             "line 1, column 18: LATERAL is not supported yet; compute the values with scalar functions in SELECT",
         ),
-        ("SELECT ARRAY[1, 2]", "line 1, column 8: ARRAY is not supported yet; keep each value in a column of its own"),
+        ("SELECT ARRAY(SELECT 1)", "line 1, column 8: ARRAY of a query is not supported yet; write ARRAY[1, 2]"),
         (
             "SELECT * FROM t /*+ OPTIONS('a'='b') */",
             "line 1, column 17: a hint /*+ … */ is not supported yet; put options in WITH (…) of CREATE TABLE",

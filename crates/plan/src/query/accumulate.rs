@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion_expr::{Cast, Expr, ExprSchemable, lit, when};
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic, POSITION_INPUTS_MAX};
+use pelton_data::column::is_nested;
 use pelton_data::own::OwnFunction;
 use pelton_functions::decimal::decimal_upper_half;
 use pelton_functions::rounded;
@@ -254,7 +255,8 @@ impl Lowering<'_> {
 
     fn refused_type(&self, function: &str, data_type: &DataType) -> DataFusionError {
         let construct = format!("{} of {}", function.to_uppercase(), sql_name(data_type));
-        let hint = "cast the argument to a number";
+        let hint =
+            if is_nested(data_type) { "take a part of it, as in row.field" } else { "cast the argument to a number" };
         let place = self.landmarks.place_of(function).or(self.landmarks.grouping);
         external(PlanError::unsupported(place, construct, hint))
     }

@@ -8,6 +8,7 @@ use datafusion_expr::expr::Case;
 use datafusion_expr::logical_plan::Aggregate;
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, cast, lit};
+use pelton_data::column::is_nested;
 
 use super::accumulate::Collector;
 use super::context::external;
@@ -308,7 +309,11 @@ impl Lowering<'_> {
 
     pub(super) fn refused_key(&self, data_type: &DataType) -> datafusion_common::DataFusionError {
         let construct = format!("grouping by a value of type {}", sql_name(data_type));
-        external(PlanError::unsupported(self.landmarks.grouping, construct, "cast it to STRING or a number"))
+        let hint = match is_nested(data_type) {
+            true => "group by parts of it, as in row.field",
+            false => "cast it to STRING or a number",
+        };
+        external(PlanError::unsupported(self.landmarks.grouping, construct, hint))
     }
 
     /// The window, and which of its bounds, that a grouping expression is.

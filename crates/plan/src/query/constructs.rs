@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Distinct, Expr, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr,
-    SetOperator, SetQuantifier, Spanned, visit_expressions,
+    AccessExpr, Distinct, Expr, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem,
+    SetExpr, SetOperator, SetQuantifier, Spanned, Subscript, visit_expressions,
 };
 
 use super::grouping_sets::{SETS_MAX, grouped, written_sets};
@@ -16,8 +16,8 @@ use crate::error::{Place, PlanError};
 pub(super) fn check_syntax(expression: &Expr, place: Option<Place>) -> Result<(), PlanError> {
     let (construct, instead) = match expression {
         Expr::Collate { .. } => ("COLLATE", "leave it out: strings are compared byte by byte"),
-        Expr::CompoundFieldAccess { .. } => {
-            ("an element in […]", "keep each value in a column of its own, or use FIRST_VALUE in place of ARRAY_AGG")
+        Expr::CompoundFieldAccess { access_chain, .. } if access_chain.iter().any(is_slice) => {
+            ("a slice of an array", "take elements one by one, as in array[1]")
         }
         Expr::Convert { .. } => ("CONVERT", "write CAST(value AS type)"),
         Expr::IsNormalized { .. } => ("IS NORMALIZED", "leave it out"),
@@ -27,6 +27,10 @@ pub(super) fn check_syntax(expression: &Expr, place: Option<Place>) -> Result<()
         _ => return Ok(()),
     };
     refuse(place, construct, instead)
+}
+
+fn is_slice(access: &AccessExpr) -> bool {
+    matches!(access, AccessExpr::Subscript(Subscript::Slice { .. }))
 }
 
 pub(super) fn refuse(place: Option<Place>, construct: &str, instead: &str) -> Result<(), PlanError> {

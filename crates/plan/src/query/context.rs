@@ -33,6 +33,7 @@ use super::literals;
 use super::locate;
 use super::named_casts::NamedCasts;
 use super::names::{plan_named, with_names};
+use super::nested::NestedParts;
 use super::over;
 use super::references::{self, Reference};
 use super::spelling::{double, respell};
@@ -435,6 +436,7 @@ static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
 
 static EXPRESSION_PLANNERS: LazyLock<Vec<Arc<dyn ExprPlanner>>> = LazyLock::new(|| {
     vec![
+        Arc::new(NestedParts),
         Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
         Arc::new(datafusion_functions::datetime::planner::DatetimeFunctionPlanner),
         Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),

@@ -17,7 +17,6 @@ pub(super) fn sql_name(data_type: &DataType) -> String {
         (DataType::Timestamp(_, None), None) => "TIMESTAMP(9)".to_string(),
         (DataType::Timestamp(_, Some(_)), None) => "TIMESTAMP_LTZ(9)".to_string(),
         (DataType::Null, None) => "NULL".to_string(),
-        (DataType::Struct(_), None) => "ROW".to_string(),
         (DataType::Time32(_) | DataType::Time64(_), None) => "TIME".to_string(),
         (DataType::List(field), None) => format!("ARRAY<{}>", sql_name(field.data_type())),
         (other, None) => other.to_string(),
@@ -30,7 +29,6 @@ pub(super) fn unheld_column(name: &str, data_type: &DataType) -> PlanError {
     let hint = match data_type {
         DataType::Interval(_) | DataType::Duration(_) => "write TIMESTAMPDIFF(SECOND, earlier, later) for a number",
         DataType::Time32(_) | DataType::Time64(_) => "CAST it to STRING",
-        DataType::Struct(_) => "keep each value in a column of its own",
         _ => "CAST it to another type",
     };
     PlanError::invalid(None, message).with_hint(hint)

@@ -11,10 +11,10 @@ use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema, Result, ScalarValue, TableReference};
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 use pelton_data::arrangement::Arrangement;
-use pelton_data::column::logical_type;
+use pelton_data::column::{is_nested, logical_type};
 use pelton_data::over::OverSpec;
 use pelton_data::zone::Zone;
-use pelton_functions::{is_flink_cast, is_own_cast, strict_cast_as, strict_cast_literal};
+use pelton_functions::{fit_nested, is_flink_cast, is_own_cast, strict_cast_as, strict_cast_literal};
 
 use super::context::external;
 use super::source::SourceDraft;
@@ -343,8 +343,14 @@ pub(super) fn held_type(data_type: &DataType) -> Option<DataType> {
         DataType::Timestamp(TimeUnit::Nanosecond, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
         DataType::Date64 => DataType::Date32,
         DataType::Float16 => DataType::Float32,
+        other if is_nested(other) => return None,
         other => SqlType::from_arrow(other)?.to_arrow(),
     })
+}
+
+/// As [`held_type`], and nested types: rows on their way carry values of these, and no table of state holds them.
+pub(super) fn carried_type(data_type: &DataType) -> Option<DataType> {
+    held_type(data_type).or_else(|| is_nested(data_type).then(|| data_type.clone()))
 }
 
 /// As [`held_type`], and `data_type` itself where there is none: an array is held as it is, and the rest is refused where it is read.
@@ -358,6 +364,10 @@ pub(super) fn cast_to(expression: Expr, data_type: &DataType, scope: &DFSchema) 
     let own_type = expression.get_type(scope)?;
     if own_type == *data_type {
         return Ok(expression);
+    }
+    if is_nested(data_type) {
+        let target = Expr::Literal(ScalarValue::try_from(data_type)?, None);
+        return Ok(if own_type.is_null() { target } else { fit_nested(expression, target) });
     }
     // Nobody asked for this cast: what does not fit is an error, also where a query's own cast would make something else of it.
     if is_own_cast(&own_type, data_type) || is_flink_cast(&own_type, data_type) {

@@ -16,7 +16,7 @@ use datafusion_expr::{
 };
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use pelton_functions::decimal::DIGITS_MAX;
-use pelton_functions::{is_flink_cast, makes_null};
+use pelton_functions::{ARRAY_OF, MAP_OF, is_flink_cast, makes_null};
 
 use super::common_types::{align_union, bring_together, must_cast};
 use super::decimals::{BIGINT_DIGITS, decimal_arithmetic, decimal_comparison, decimal_range, typed_aggregate};
@@ -165,13 +165,10 @@ fn coerced(expression: Expr, schema: &DFSchema) -> Expr {
 fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let first_type = call.args.first().and_then(|first| first.get_type(schema).ok());
     match (call.name(), first_type) {
-        ("coalesce" | "greatest" | "least" | "nvl", _) => {
-            let mut values: Vec<&mut Expr> = call.args.iter_mut().collect();
-            bring_together(&mut values, schema);
-            Ok(Transformed::yes(Expr::ScalarFunction(call)))
-        }
-        ("nvl2", _) => {
-            let mut values: Vec<&mut Expr> = call.args.iter_mut().skip(1).collect();
+        (ARRAY_OF | MAP_OF, _) => Ok(Transformed::yes(constructed(call, schema))),
+        (name @ ("coalesce" | "greatest" | "least" | "nvl" | "nvl2"), _) => {
+            let conditions = usize::from(name == "nvl2");
+            let mut values: Vec<&mut Expr> = call.args.iter_mut().skip(conditions).collect();
             bring_together(&mut values, schema);
             Ok(Transformed::yes(Expr::ScalarFunction(call)))
         }
@@ -231,6 +228,16 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
         ("trunc", Some(DataType::Decimal128(precision, scale))) => Ok(shorten(expression, &call, precision, scale)),
         _ => Ok(Transformed::no(expression)),
     }
+}
+
+/// ARRAY of elements of one type, or MAP of keys and of values of one type each.
+fn constructed(mut call: ScalarFunction, schema: &DFSchema) -> Expr {
+    let sides = if call.name() == MAP_OF { 2 } else { 1 };
+    for side in 0..sides {
+        let mut values: Vec<&mut Expr> = call.args.iter_mut().skip(side).step_by(sides).collect();
+        bring_together(&mut values, schema);
+    }
+    Expr::ScalarFunction(call)
 }
 
 /// `NULLIF`, whose value has the type of its first argument.

@@ -7,10 +7,12 @@ use datafusion_common::{DFSchema, DFSchemaRef, DataFusionError, NullEquality, Re
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan};
+use pelton_data::column::is_nested;
 
 use super::aggregate::as_planned;
 use super::context::external;
-use super::draft::{Cut, Draft, Loaded, LookupDraft, Relation, StepDraft, cast_to, column, held_or_same};
+use super::diagnose::sql_name;
+use super::draft::{Branch, Cut, Draft, Loaded, LookupDraft, Relation, StepDraft, cast_to, column, held_or_same};
 use super::lower::{Lowering, materialize, simplify};
 use super::names::Names;
 use crate::error::PlanError;
@@ -34,6 +36,18 @@ struct Sides<'a> {
 }
 
 impl Lowering<'_> {
+    /// A key of the stream, in terms of the branch's scope.
+    fn join_key(&self, key: &Expr, branch: &Branch, schema: &DFSchema) -> Result<Expr> {
+        let key = simplify(materialize(branch.substitute(key, schema)?, branch)?, &branch.scope)?;
+        let data_type = key.get_type(branch.scope.as_ref())?;
+        if is_nested(&data_type) {
+            let construct = format!("a join by values of type {}", sql_name(&data_type));
+            let hint = "compare parts of them, as in a.row.field = b.row.field";
+            return Err(external(PlanError::unsupported(self.landmarks.join, construct, hint)));
+        }
+        Ok(key)
+    }
+
     /// The rows of a join, with the left side's columns before the right side's.
     pub(super) fn join(&mut self, join: &Join) -> Result<Relation> {
         let mut sides = self.sides(join)?;
@@ -42,10 +56,7 @@ impl Lowering<'_> {
         let qualifier = lookup_qualifier(table);
         let fields = self.draft.lookups[table].fields.clone();
         for branch in &mut sides.stream.branches {
-            let keys = sides.on.iter().map(|(key, _)| {
-                let key = branch.substitute(key, sides.stream_schema)?;
-                simplify(materialize(key, branch)?, &branch.scope)
-            });
+            let keys = sides.on.iter().map(|(key, _)| self.join_key(key, branch, sides.stream_schema));
             let keys = keys.collect::<Result<_>>()?;
             let is_refused = |cut: &&Cut| match cut.window {
                 Window::Session { .. } => !sides.keep_unmatched,

@@ -521,9 +521,11 @@ fn name_of_item(item: &SelectItem) -> Option<&String> {
 }
 
 impl Context<'_> {
-    /// An expression over columns, with types made to agree and constants folded.
+    /// An expression over columns, with types made to agree and constants folded. It has a type.
     pub(super) fn plan_expression(&self, expression: &Expr, columns: &DFSchema) -> Result<Planned> {
         let planned = self.coerced(expression, columns)?;
-        super::lower::simplify(planned, &Arc::new(columns.clone()))
+        let planned = super::lower::simplify(planned, &Arc::new(columns.clone()))?;
+        planned.get_type(columns)?;
+        Ok(planned)
     }
 }

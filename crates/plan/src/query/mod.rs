@@ -56,6 +56,8 @@ mod lengths;
 
 mod named_casts;
 
+mod nested;
+
 mod names;
 
 mod references;
@@ -119,7 +121,7 @@ pub mod builder;
 #[cfg(test)]
 mod tests;
 
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion_common::TableReference;
 use datafusion_expr::planner::ContextProvider;
 use datafusion_expr::{LogicalPlan, LogicalPlanBuilder};
@@ -269,7 +271,7 @@ fn of_view(error: &PlanError, context: &Context<'_>, catalog: &Catalog) -> Optio
 fn check_columns(plan: &LogicalPlan, query: &sqlparser::ast::Query) -> Result<(), PlanError> {
     for (index, field) in plan.schema().fields().iter().enumerate() {
         let data_type = field.data_type();
-        if draft::held_type(data_type).is_none() && !matches!(data_type, DataType::List(_)) {
+        if draft::carried_type(data_type).is_none() {
             let place = union_parts(&query.body).first().and_then(|part| select_item(part, index).0);
             return Err(PlanError { place, ..diagnose::unheld_column(field.name(), data_type) });
         }

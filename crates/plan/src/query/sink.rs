@@ -8,13 +8,15 @@ use datafusion_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
+use pelton_data::column::is_nested;
 use pelton_data::zone::Zone;
+use pelton_functions::fits;
 use sqlparser::ast::{Ident, Query, SetExpr};
 
 use super::arrange::Arranged;
 use super::context::external;
 use super::diagnose::{sql_name, unheld_column};
-use super::draft::{Branch, Draft, PipelineDraft, StepDraft, TargetDraft, cast_to, held_type};
+use super::draft::{Branch, Draft, PipelineDraft, StepDraft, TargetDraft, carried_type, cast_to, held_type};
 use super::lower::{Lowering, materialize, simplify};
 use super::names::Names;
 use super::zone::cast_to_in_zone;
@@ -32,8 +34,7 @@ impl Draft {
         for (column, name) in columns.into_iter().zip(&self.outputs[output].names) {
             let column = simplify(materialize(column, &branch)?, &branch.scope)?;
             let data_type = column.get_type(branch.scope.as_ref())?;
-            let is_array = matches!(data_type, DataType::List(_));
-            let Some(wanted) = held_type(&data_type).or_else(|| is_array.then(|| data_type.clone())) else {
+            let Some(wanted) = carried_type(&data_type) else {
                 return Err(external(unheld_column(name, &data_type)));
             };
             held.push(simplify(cast_to(column, &wanted, &branch.scope)?, &branch.scope)?);
@@ -222,7 +223,10 @@ fn wrong_type(
         column.field.name(),
         sql_name(wanted)
     );
-    PlanError::invalid(place, message).with_hint(format!("write CAST({name} AS {})", sql_name(wanted)))
+    PlanError::invalid(place, message).with_hint(match is_nested(wanted) {
+        true => "its fields, elements, keys and values must be of types that go into these".to_string(),
+        false => format!("write CAST({name} AS {})", sql_name(wanted)),
+    })
 }
 
 fn fit(
@@ -234,7 +238,7 @@ fn fit(
 ) -> Result<Expr> {
     let wanted = column.field.data_type();
     let (Some(from), Some(query_field)) = (column.from, query_field) else {
-        return Ok(Expr::Cast(Cast::new(Box::new(Expr::Literal(ScalarValue::Null, None)), wanted.clone())));
+        return Ok(Expr::Literal(ScalarValue::try_from(wanted)?, None));
     };
     let expression = branch.columns[from].clone();
     let data_type = expression.get_type(branch.scope.as_ref())?;
@@ -264,6 +268,7 @@ fn is_implicit_cast(from: &DataType, to: &DataType) -> bool {
         Float32 => from.is_integer() || matches!(from, Decimal128(..)),
         Float64 | Decimal128(..) => from.is_numeric(),
         Timestamp(..) => matches!(from, Timestamp(..) | Date32),
+        Struct(_) | List(_) | Map(..) => fits(from, to),
         _ => held_type(from).and_then(|held| SqlType::from_arrow(&held)) == SqlType::from_arrow(to),
     }
 }

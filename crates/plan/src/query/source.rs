@@ -11,7 +11,7 @@ use datafusion_expr::Expr;
 use datafusion_expr::logical_plan::Values;
 
 use super::context::{TableScanSource, external};
-use super::draft::{Branch, Draft, INPUT, Relation, cast_to, column, held_type, sql_level};
+use super::draft::{Branch, Draft, INPUT, Relation, carried_type, cast_to, column, sql_level};
 use super::finish::{physical_expression, scope_of};
 use super::lower::{Lowering, simplify};
 use crate::error::PlanError;
@@ -88,7 +88,7 @@ impl Lowering<'_> {
         let mut arrays: Vec<ArrayRef> = Vec::new();
         let mut fields = Vec::new();
         for (index, field) in values.schema.fields().iter().enumerate() {
-            let Some(data_type) = held_type(field.data_type()) else {
+            let Some(data_type) = carried_type(field.data_type()) else {
                 let message = "these VALUES have a type that no column can have";
                 return Err(external(PlanError::invalid(self.landmarks.query, message)));
             };

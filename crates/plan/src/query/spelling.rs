@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{self, BinaryOperator, GroupByExpr, Ident, Query, Select, SelectItem, VisitMut, VisitorMut};
+use sqlparser::ast::{
+    self, BinaryOperator, GroupByExpr, Ident, Query, Select, SelectItem, TableFactor, VisitMut, VisitorMut,
+};
 
 use super::grouping_sets::written_sets;
 use super::names::{column_name, unnamed};
@@ -43,6 +45,7 @@ pub(super) fn respell(written: &mut impl VisitMut) {
                         *expression = double(ast::Expr::Value(text));
                     }
                 }
+                ast::Expr::CompoundFieldAccess { root, access_chain } => name_fields(root, access_chain),
                 // It matters to Flink alone.
                 ast::Expr::Interval(interval) => interval.leading_precision = None,
                 ast::Expr::BinaryOp { op, .. } => match op {
@@ -77,8 +80,14 @@ pub(super) fn respell(written: &mut impl VisitMut) {
                 *expressions = vec![ast::Expr::GroupingSets(sets)];
             }
             let mut aliases = Aliases::default();
+            let tables: Vec<String> = select.from.iter().flat_map(table_names).collect();
             for (position, item) in select.projection.iter_mut().enumerate() {
                 let SelectItem::UnnamedExpr(expression) = item else { continue };
+                if let Some(name) = field_name(expression, &tables) {
+                    let alias = aliases.of(position, Some(&name)).unwrap_or(name);
+                    *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias: Ident::new(alias) };
+                    continue;
+                }
                 let Some(alias) = aliases.of(position, column_name(expression)) else { continue };
                 *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias: Ident::new(alias) };
             }
@@ -86,6 +95,53 @@ pub(super) fn respell(written: &mut impl VisitMut) {
         }
     }
     let _ = written.visit(&mut Speller);
+}
+
+/// Makes texts of the names of fields behind an element, and keys of what is in brackets, as DataFusion reads them. Names that come first belong to that of the column.
+fn name_fields(root: &ast::Expr, accesses: &mut [ast::AccessExpr]) {
+    let is_name = |access: &ast::AccessExpr| matches!(access, ast::AccessExpr::Dot(ast::Expr::Identifier(_)));
+    let first = match root {
+        ast::Expr::Identifier(_) => accesses.iter().position(|access| !is_name(access)).unwrap_or(accesses.len()),
+        _ => 0,
+    };
+    for access in &mut accesses[first..] {
+        if let ast::AccessExpr::Dot(ast::Expr::Identifier(name)) = access {
+            let text = ast::Value::SingleQuotedString(std::mem::take(&mut name.value)).with_span(name.span);
+            *access = ast::AccessExpr::Dot(ast::Expr::Value(text));
+        }
+        // A text alone would be taken for the name of a field.
+        if let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access {
+            let key = std::mem::replace(index, ast::Expr::Value(ast::Value::Null.with_empty_span()));
+            *index = ast::Expr::Nested(Box::new(key));
+        }
+    }
+}
+
+/// By which names columns of a table, and of those joined with it, are qualified. Functions have none, or that of an alias.
+fn table_names(tables: &ast::TableWithJoins) -> Vec<String> {
+    let factors = [&tables.relation].into_iter().chain(tables.joins.iter().map(|join| &join.relation));
+    let name = |factor: &TableFactor| match factor {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::TableFunction { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. } => Some(alias.name.value.clone()),
+        TableFactor::Table { name, .. } => Some(name.0.last()?.as_ident()?.value.clone()),
+        TableFactor::NestedJoin { .. } => None,
+        _ => None,
+    };
+    let inner = factors.clone().filter_map(|factor| match factor {
+        TableFactor::NestedJoin { table_with_joins, .. } => Some(table_names(table_with_joins)),
+        _ => None,
+    });
+    inner.flatten().chain(factors.clone().filter_map(name)).collect()
+}
+
+/// The last name of `column.field` and `table.column.field`, by which Flink calls the column of a result.
+fn field_name(expression: &ast::Expr, tables: &[String]) -> Option<String> {
+    let ast::Expr::CompoundIdentifier(parts) = expression else { return None };
+    let is_qualified = tables.contains(&parts[0].value);
+    let is_field = parts.len() > if is_qualified { 2 } else { 1 };
+    is_field.then(|| parts[parts.len() - 1].value.clone())
 }
 
 pub(super) fn double(expression: ast::Expr) -> ast::Expr {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BooleanArray, ListArray, RecordBatch, RecordBatchOptions, StructArray,
-    make_array,
+    Array, ArrayData, ArrayRef, AsArray, BooleanArray, ListArray, MapArray, RecordBatch, RecordBatchOptions,
+    StructArray, make_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
@@ -36,6 +36,14 @@ impl Writer {
                 self.column(&lengths);
                 let (first, last) = (offsets[0] as usize, offsets[array.len()] as usize);
                 return self.array(&lists.values().slice(first, last - first));
+            }
+            DataType::Map(..) => {
+                let maps = array.as_map();
+                let offsets = maps.value_offsets();
+                let lengths: Vec<u32> = offsets.windows(2).map(|pair| (pair[1] - pair[0]) as u32).collect();
+                self.column(&lengths);
+                let (first, last) = (offsets[0] as usize, offsets[array.len()] as usize);
+                return self.array(&(Arc::new(maps.entries().slice(first, last - first)) as ArrayRef));
             }
             DataType::Dictionary(..) => {
                 let coded = array.as_any_dictionary();
@@ -120,6 +128,16 @@ impl Reader<'_> {
                 let values = self.array(field.data_type(), total as usize, what)?;
                 let offsets = OffsetBuffer::<i32>::from_lengths(lengths.iter().map(|&length| length as usize));
                 ListArray::try_new(field.clone(), offsets, values, nulls)
+                    .map(|array| Arc::new(array) as ArrayRef)
+                    .map_err(|error| self.malformed(what, &error))
+            }
+            DataType::Map(field, is_ordered) => {
+                let lengths = self.column::<u32>(length, what)?;
+                let total: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
+                self.check(i32::try_from(total).is_ok(), "maps of fewer entries")?;
+                let entries = self.array(field.data_type(), total as usize, what)?.as_struct().clone();
+                let offsets = OffsetBuffer::<i32>::from_lengths(lengths.iter().map(|&length| length as usize));
+                MapArray::try_new(field.clone(), offsets, entries, nulls, *is_ordered)
                     .map(|array| Arc::new(array) as ArrayRef)
                     .map_err(|error| self.malformed(what, &error))
             }

@@ -23,7 +23,9 @@ use super::accumulate::integer_under_cast;
 use super::aggregate::result;
 use super::context::external;
 use super::diagnose::sql_name;
-use super::draft::{Branch, INPUT, PipelineDraft, Relation, TargetDraft, cast_to, column as draft_column, held_type};
+use super::draft::{
+    Branch, INPUT, PipelineDraft, Relation, TargetDraft, carried_type, cast_to, column as draft_column, held_type,
+};
 use super::lower::{Lowering, materialize, simplify};
 use super::names::Names;
 use super::time_attribute::{TimeAttribute, time_attribute, time_attributes};
@@ -336,7 +338,7 @@ impl Collector {
         self.add_or_find(values, name, false)
     }
 
-    /// The same of a column that rows have: an array is handed on as it is.
+    /// The same of a column that rows have: a nested value is handed on as it is.
     pub fn hand_on(&mut self, values: Vec<Expr>, name: &str) -> Result<Added> {
         self.add_or_find(values, name, true)
     }
@@ -357,13 +359,13 @@ impl Collector {
         Ok((results, columns))
     }
 
-    fn add_or_find(&mut self, values: Vec<Expr>, name: &str, may_be_array: bool) -> Result<Added> {
+    fn add_or_find(&mut self, values: Vec<Expr>, name: &str, may_be_nested: bool) -> Result<Added> {
         let values = self.simplified(values)?;
         match &values[0] {
             constant @ Expr::Literal(..) if values.iter().all(|value| value == constant) => {
                 Ok(Added::Constant(constant.clone()))
             }
-            _ => self.add_held(values, name, may_be_array).map(Added::Column),
+            _ => self.add_held(values, name, may_be_nested).map(Added::Column),
         }
     }
 
@@ -384,12 +386,13 @@ impl Collector {
         self.add_held(values, name, false)
     }
 
-    fn add_held(&mut self, values: Vec<Expr>, name: &str, may_be_array: bool) -> Result<usize> {
+    fn add_held(&mut self, values: Vec<Expr>, name: &str, may_be_nested: bool) -> Result<usize> {
         let pairs = self.branches.iter().zip(values);
         let held = pairs.map(|(branch, value)| {
             let data_type = value.get_type(branch.scope.as_ref())?;
-            let is_array = may_be_array && matches!((&value, &data_type), (Expr::Column(_), DataType::List(_)));
-            let wanted = held_type(&data_type).or_else(|| is_array.then(|| data_type.clone())).ok_or_else(|| {
+            let is_carried = may_be_nested && matches!(value, Expr::Column(_));
+            let wanted = if is_carried { carried_type(&data_type) } else { held_type(&data_type) };
+            let wanted = wanted.ok_or_else(|| {
                 let message = format!("{name} has type {}, which no row can hold", sql_name(&data_type));
                 external(PlanError::invalid(None, message).with_hint("CAST it to another type"))
             })?;
