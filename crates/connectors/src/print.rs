@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
 };
@@ -86,6 +86,11 @@ impl Output {
 
 fn is_printable(data_type: &DataType) -> bool {
     use DataType::*;
+    match data_type {
+        Struct(fields) => return fields.iter().all(|field| is_printable(field.data_type())),
+        List(part) | Map(part, _) => return is_printable(part.data_type()),
+        _ => {}
+    }
     matches!(
         logical_type(data_type),
         Boolean | Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Utf8View | BinaryView | Date32 | Decimal128(..)
@@ -144,8 +149,13 @@ impl Print {
 
 /// `+I[…]`: an inserted row.
 pub(crate) fn write_row(rows: &RecordBatch, row: usize, line: &mut String) {
+    write_fields(rows.columns(), row, line);
+}
+
+/// A row, or a ROW in it: Java's `Row` has a kind in both places.
+fn write_fields(columns: &[ArrayRef], row: usize, line: &mut String) {
     line.push_str("+I[");
-    for (index, column) in rows.columns().iter().enumerate() {
+    for (index, column) in columns.iter().enumerate() {
         if index > 0 {
             line.push_str(", ");
         }
@@ -185,6 +195,32 @@ fn write_value(column: &dyn Array, row: usize, line: &mut String) {
         },
         DataType::Decimal128(..) => line.write_str(&column.as_primitive::<Decimal128Type>().value_as_string(row)),
         DataType::Timestamp(_, zone) => write_timestamp(column, row, zone.is_some(), line),
+        DataType::Struct(_) => {
+            write_fields(column.as_struct().columns(), row, line);
+            Ok(())
+        }
+        DataType::List(_) => {
+            let lists = column.as_list::<i32>();
+            let ends = lists.value_offsets();
+            line.push('[');
+            for element in ends[row]..ends[row + 1] {
+                line.push_str(if element > ends[row] { ", " } else { "" });
+                write_value(lists.values(), element as usize, line);
+            }
+            line.write_char(']')
+        }
+        DataType::Map(..) => {
+            let maps = column.as_map();
+            let ends = maps.value_offsets();
+            line.push('{');
+            for entry in ends[row]..ends[row + 1] {
+                line.push_str(if entry > ends[row] { ", " } else { "" });
+                write_value(maps.keys(), entry as usize, line);
+                line.push('=');
+                write_value(maps.values(), entry as usize, line);
+            }
+            line.write_char('}')
+        }
         // Dictionaries: each row is a string.
         _ => ArrayFormatter::try_new(column, &FormatOptions::default())
             .expect("the table's columns were checked to be printable")

@@ -213,5 +213,5 @@ fn tables_without_columns_take_those_of_their_files() {
     assert!(found.iter().map(|(name, value)| (name.as_str(), value.as_str())).eq(told), "{found:?}");
     let path =
         directory.file("t.json", "{\"a\":1,\"b\":\"1\"}\n{\"c\":{\"d\":1},\"a\":2.5,\"t\":\"2013-01-31T08:15:00Z\"}\n");
-    assert_eq!(shown(&path, &[]).unwrap(), "a DOUBLE, b STRING, c STRING, t TIMESTAMP_LTZ(3)");
+    assert_eq!(shown(&path, &[]).unwrap(), "a DOUBLE, b STRING, c ROW<`d` BIGINT>, t TIMESTAMP_LTZ(3)");
 }

@@ -16,12 +16,11 @@ use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use pelton_data::column::sql_name;
+use pelton_data::column::is_nested;
 use pelton_runtime::sink::{Sink, SinkError};
 
 use super::files::{local, problem};
 use super::{MONITOR_INTERVAL, format_of_path, text_source};
-use crate::format::column::is_text_type;
 use crate::format::compression::Compression;
 use crate::format::csv::IGNORE_FIRST_LINE;
 use crate::format::write::TextWriter;
@@ -92,9 +91,15 @@ fn check_columns(request: &TableRequest, format: &Format) -> Result<(), Connecto
         return Err(ConnectorError::column(request.schema.field(index).name(), problem));
     }
     for field in request.schema.fields() {
-        if matches!(format, Format::Text(_)) && !is_text_type(field.data_type()) {
-            let name = sql_name(field.data_type());
-            let problem = format!("has the type {name}, which text cannot hold; cast it to STRING");
+        if let Format::Text(format) = format
+            && !format.holds(field.data_type())
+        {
+            let instead = if is_nested(field.data_type()) {
+                "write its parts to columns of their own"
+            } else {
+                "cast it to STRING"
+            };
+            let problem = format!("{}; {instead}", format.unheld(field.data_type()));
             return Err(ConnectorError::column(field.name(), problem));
         }
     }
@@ -222,14 +227,18 @@ fn written_schema(schema: &SchemaRef, format: &Format) -> SchemaRef {
     if matches!(format, Format::Text(_)) {
         return schema.clone();
     }
-    let written = |field: &FieldRef| match field.data_type() {
-        DataType::Timestamp(TimeUnit::Second, zone) => {
-            let millis = DataType::Timestamp(TimeUnit::Millisecond, zone.clone());
-            Arc::new(field.as_ref().clone().with_data_type(millis))
-        }
-        _ => field.clone(),
+    Arc::new(Schema::new(schema.fields().iter().map(written_field).collect::<Vec<_>>()))
+}
+
+fn written_field(field: &FieldRef) -> FieldRef {
+    let written = match field.data_type() {
+        DataType::Timestamp(TimeUnit::Second, zone) => DataType::Timestamp(TimeUnit::Millisecond, zone.clone()),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(written_field).collect()),
+        DataType::List(item) => DataType::List(written_field(item)),
+        DataType::Map(entries, is_ordered) => DataType::Map(written_field(entries), *is_ordered),
+        _ => return field.clone(),
     };
-    Arc::new(Schema::new(schema.fields().iter().map(written).collect::<Vec<_>>()))
+    Arc::new(field.as_ref().clone().with_data_type(written))
 }
 
 /// Copies the rows that are in a file, and ends the last of them.
@@ -311,7 +320,10 @@ impl FileSink {
             .columns()
             .iter()
             .zip(self.schema.fields())
-            .map(|(column, field)| cast_with_options(column, field.data_type(), &options))
+            .map(|(column, field)| match column.data_type() == field.data_type() {
+                true => Ok(column.clone()),
+                false => cast_with_options(column, field.data_type(), &options),
+            })
             .collect();
         let columns = columns.map_err(|error| self.error(error))?;
         RecordBatch::try_new(self.schema.clone(), columns).map_err(|error| self.error(error))

@@ -5,13 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use pelton_data::column::sql_name;
 use pelton_runtime::source::{Read, Source, SourceError};
 use pelton_runtime::wake::Waker;
 
 use super::files::{self, InputFile, problem};
 use super::live::{self, LiveReader};
-use crate::format::column::is_text_type;
 use crate::format::compression;
 use crate::format::csv::Dialect;
 use crate::format::csv::split::CsvSplitter;
@@ -121,9 +119,8 @@ impl TextSource {
         let shape = files::row_shape(request)?;
         for (index, field) in request.schema.fields().iter().enumerate() {
             let is_data = !request.metadata.contains_key(&index);
-            if is_data && !is_text_type(field.data_type()) {
-                let name = sql_name(field.data_type());
-                let problem = format!("has the type {name}, which text cannot hold; declare it STRING");
+            if is_data && !format.holds(field.data_type()) {
+                let problem = format!("{}; declare it STRING", format.unheld(field.data_type()));
                 return Err(ConnectorError::column(field.name(), problem));
             }
         }

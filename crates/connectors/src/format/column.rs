@@ -1,5 +1,6 @@
 //! One column's fields, decoded into an Arrow array.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, PrimitiveArray, StringViewArray, StringViewBuilder};
@@ -12,6 +13,7 @@ use arrow::datatypes::{
 use pelton_data::column::sql_name;
 use pelton_data::time::ticks_per_second;
 
+use super::nested::{Parts, without_nulls};
 use super::rows::{Span, Split};
 use super::time::{self, TimestampFormat};
 use super::value::{self, Wrong};
@@ -30,6 +32,8 @@ pub(crate) struct FieldRules {
     pub(crate) timestamps: TimestampFormat,
     /// How escaped fields are to be read.
     pub(crate) escapes: Escapes,
+    /// Whether an object without a member that a ROW has is an error; else the field is NULL.
+    pub(crate) missing_is_wrong: bool,
     /// Whether a value that does not fit its column is an error, also where Flink has one for it.
     pub(crate) is_strict: bool,
 }
@@ -54,7 +58,12 @@ impl FieldRules {
         !span.is_quoted() && self.null_literal.as_deref() == Some(field)
     }
 
-    fn unescape(&self, field: &[u8], span: Span) -> Result<Vec<u8>, Wrong> {
+    /// What is wrong with a field that should be there.
+    pub(super) fn missing(&self) -> Wrong {
+        if self.escapes == Escapes::Json { Wrong::Member } else { Wrong::Missing }
+    }
+
+    pub(super) fn unescape(&self, field: &[u8], span: Span) -> Result<Vec<u8>, Wrong> {
         match self.escapes {
             Escapes::Csv { quote, escape } => {
                 Ok(super::csv::unescape(field, quote.filter(|_| span.is_quoted()), escape))
@@ -78,15 +87,16 @@ pub(crate) struct Fields<'a> {
 
 impl Fields<'_> {
     #[inline]
-    fn spans(&self) -> impl Iterator<Item = Span> {
+    pub(super) fn spans(&self) -> impl Iterator<Item = Span> {
         self.split.spans.iter().skip(self.place).step_by(self.split.width).copied()
     }
 }
 
 /// Decoded values of a column, so far.
 pub(crate) struct ColumnDecoder {
-    data_type: DataType,
-    nullable: bool,
+    field: Field,
+    /// Whether NULL stands where it cannot be: the rows are left out.
+    has_wrong_nulls: bool,
     values: Values,
     nulls: NullBufferBuilder,
 }
@@ -103,6 +113,26 @@ enum Values {
     Date(Vec<i32>),
     Timestamp { values: Vec<i64>, ticks_per_second: i64, zoned: bool },
     String { builder: StringViewBuilder, block: Option<u32> },
+    Nested(Parts),
+}
+
+/// A value that does not fit its column, for people.
+pub(crate) struct Misfit {
+    pub(crate) why: Wrong,
+    /// What is wrong, and what would be right.
+    pub(crate) problem: String,
+    /// The part of a nested value that does not fit; none where it is the whole.
+    pub(crate) part: Option<Part>,
+}
+
+/// A part of a nested value.
+pub(crate) struct Part {
+    /// How it is reached from the column: `.field[1]['key']`.
+    pub(crate) path: String,
+    /// Where its text lies in the chunk.
+    pub(crate) value: Range<usize>,
+    /// Whether it cannot be NULL.
+    pub(crate) is_required: bool,
 }
 
 /// Whether text formats can hold values of this type.
@@ -136,22 +166,27 @@ impl ColumnDecoder {
                 zoned: zone.is_some(),
             },
             DataType::Utf8View => Values::String { builder: StringViewBuilder::with_capacity(rows), block: None },
-            other => panic!("tables with columns of type {other} are refused when they are opened"),
+            nested => Values::Nested(Parts::new(nested, rows)),
         };
-        ColumnDecoder {
-            data_type: field.data_type().clone(),
-            nullable: field.is_nullable(),
-            values,
-            nulls: NullBufferBuilder::new(rows),
-        }
+        ColumnDecoder { field: field.clone(), has_wrong_nulls: false, values, nulls: NullBufferBuilder::new(rows) }
     }
 
-    /// Decodes more fields; `wrong` hears the row's index among them and the problem of each that cannot be decoded,
-    /// and NULL takes its place: also where that is no error, as its last argument says.
-    pub(crate) fn extend(&mut self, fields: &Fields, mut wrong: impl FnMut(usize, String, bool)) {
-        let Self { data_type, nullable, values, nulls } = self;
-        let wrong = &mut |row, why| wrong(row, problem(why, data_type), why == Wrong::TooLarge);
-        let mut sink = FieldSink { nulls, nullable: *nullable, wrong };
+    /// Decodes more fields; `wrong` hears the row's index among them and what is wrong with each that cannot be decoded,
+    /// and NULL takes its place.
+    pub(crate) fn extend(&mut self, fields: &Fields, wrong: &mut dyn FnMut(usize, Misfit)) {
+        let Self { field, has_wrong_nulls, values, nulls } = self;
+        let nullable = field.is_nullable();
+        let mut wrong = |row, misfit: Misfit| {
+            *has_wrong_nulls |= !nullable && misfit.part.is_none();
+            wrong(row, misfit);
+        };
+        if let Values::Nested(parts) = values {
+            return parts.extend(fields, nulls, field, &mut wrong);
+        }
+        let wrong = &mut |row, why| {
+            wrong(row, Misfit { why, problem: problem(why, field.data_type()), part: None });
+        };
+        let mut sink = FieldSink { nulls, nullable, wrong };
         match values {
             Values::Boolean(bits) => {
                 sink.each(fields, |value| bits.append(value), value::boolean, loose_boolean);
@@ -177,13 +212,22 @@ impl ColumnDecoder {
                 sink.each(fields, |value| values.push(value), parse, no_other);
             }
             Values::String { builder, block } => sink.strings(fields, builder, block),
+            Values::Nested(_) => unreachable!("nested values were decoded above"),
         }
+    }
+
+    /// The column as a part of nested values, without NULL where it cannot be.
+    pub(super) fn finish_part(self) -> ArrayRef {
+        let (nullable, has_wrong_nulls) = (self.field.is_nullable(), self.has_wrong_nulls);
+        let values = self.finish();
+        if !nullable && has_wrong_nulls { without_nulls(&values) } else { values }
     }
 
     /// The column.
     pub(crate) fn finish(mut self) -> ArrayRef {
+        let rows = self.nulls.len();
         let nulls = self.nulls.finish();
-        let data_type = self.data_type;
+        let data_type = self.field.data_type().clone();
         match self.values {
             Values::Boolean(mut bits) => Arc::new(BooleanArray::new(bits.finish(), nulls)),
             Values::Int8(values) => primitive::<Int8Type>(values, nulls, data_type),
@@ -203,6 +247,7 @@ impl ColumnDecoder {
                 let array: StringViewArray = builder.finish();
                 Arc::new(array)
             }
+            Values::Nested(parts) => parts.finish(rows, nulls),
         }
     }
 }
@@ -286,7 +331,7 @@ impl FieldSink<'_> {
                 Ok(None) => {
                     push(T::default());
                     self.nulls.append_null();
-                    self.check_null(row);
+                    self.check_null(row, span);
                 }
                 Err(why) => {
                     push(T::default());
@@ -302,12 +347,12 @@ impl FieldSink<'_> {
         for (row, span) in fields.spans().enumerate() {
             if span == Span::MISSING {
                 builder.append_null();
-                (self.wrong)(row, Wrong::Missing);
+                (self.wrong)(row, fields.rules.missing());
                 continue;
             }
             if span.is_null() || fields.rules.is_null(&bytes[span.range()], span) {
                 builder.append_null();
-                self.check_null(row);
+                self.check_null(row, span);
                 continue;
             }
             if let Err(why) = append_string(fields, span, builder, block) {
@@ -317,8 +362,8 @@ impl FieldSink<'_> {
         }
     }
 
-    fn check_null(&mut self, row: usize) {
-        if !self.nullable {
+    fn check_null(&mut self, row: usize, span: Span) {
+        if !self.nullable && span != Span::OUTER {
             (self.wrong)(row, Wrong::Null);
         }
     }
@@ -362,7 +407,7 @@ fn unusual<T>(
     parse_loosely: impl Fn(&[u8], Form) -> Result<T, Wrong>,
 ) -> Result<Option<T>, Wrong> {
     if span.is_null() {
-        return if span == Span::MISSING { Err(Wrong::Missing) } else { Ok(None) };
+        return if span == Span::MISSING { Err(rules.missing()) } else { Ok(None) };
     }
     let field = &bytes[span.range()];
     if rules.is_null(field, span) {
@@ -396,6 +441,8 @@ fn unusual<T>(
 pub(crate) fn problem(why: Wrong, data_type: &DataType) -> String {
     let name = sql_name(data_type);
     match (why, data_type) {
+        (Wrong::Form, DataType::Struct(_) | DataType::Map(..)) => format!("is no JSON object, as {name} is read from"),
+        (Wrong::Form, DataType::List(_)) => format!("is no JSON array, as {name} is read from"),
         (Wrong::Form, DataType::Int32) => format!("is not an {name}"),
         (Wrong::Form, DataType::Date32) => "is not a DATE such as 2013-01-31".into(),
         (Wrong::Form, DataType::Timestamp(_, None)) => format!("is not a {name} such as 2013-01-31 08:15:00"),
@@ -415,7 +462,9 @@ pub(crate) fn problem(why: Wrong, data_type: &DataType) -> String {
         (Wrong::Utf8, _) => "is not valid UTF-8".into(),
         (Wrong::Json, _) => "is not valid JSON".into(),
         (Wrong::Escape, _) => "has an escape sequence that means nothing".into(),
+        (Wrong::NullPart, _) => "is NULL, and this part of the column is NOT NULL".into(),
         (Wrong::Null, _) => "is NULL, and the column is NOT NULL, as event times are".into(),
+        (Wrong::Member, _) => "has no such member".into(),
         (Wrong::Missing, _) => "has fewer fields than are expected".into(),
     }
 }

@@ -6,6 +6,7 @@ use super::column::FieldRules;
 use super::csv::sniff::{self, Sniffed};
 use super::csv::split::CsvSplitter;
 use super::csv::{Dialect, IGNORE_FIRST_LINE};
+use super::json::infer::Shape;
 use super::json::layout::Layout;
 use super::json::split::JsonSplitter;
 use super::rows::{Span, Split, Splitter};
@@ -19,7 +20,7 @@ const TIMESTAMP_FORMAT: &str = "json.timestamp-format.standard";
 
 /// What all values of a column seen so far could be.
 #[derive(Debug, Clone, Copy)]
-struct Candidates {
+pub(super) struct Candidates {
     seen: bool,
     boolean: bool,
     integer: bool,
@@ -32,11 +33,11 @@ struct Candidates {
     zoned: bool,
     micros: bool,
     /// A timestamp was written with a `T`.
-    iso: bool,
+    pub(super) iso: bool,
 }
 
 impl Candidates {
-    const ALL: Candidates = Candidates {
+    pub(super) const ALL: Candidates = Candidates {
         seen: false,
         boolean: true,
         integer: true,
@@ -51,7 +52,7 @@ impl Candidates {
     };
 
     /// Takes another value into account. Strings of JSON are no numbers, whatever they look like.
-    fn narrow(&mut self, text: &[u8], is_string: bool, rules: &FieldRules) {
+    pub(super) fn narrow(&mut self, text: &[u8], is_string: bool, rules: &FieldRules) {
         const MICROS_PER_SECOND: i64 = 1_000_000;
         self.seen = true;
         self.boolean &= !is_string && value::boolean(text).is_ok();
@@ -69,7 +70,24 @@ impl Candidates {
         self.micros |= zoned.is_ok_and(|micros| micros % 1_000 != 0);
     }
 
-    fn data_type(self) -> DataType {
+    /// What the values of both could be.
+    pub(super) fn and(self, other: Candidates) -> Candidates {
+        Candidates {
+            seen: self.seen || other.seen,
+            boolean: self.boolean && other.boolean,
+            integer: self.integer && other.integer,
+            bigint: self.bigint && other.bigint,
+            digits_max: self.digits_max.max(other.digits_max),
+            float: self.float && other.float,
+            date: self.date && other.date,
+            timestamp: self.timestamp && other.timestamp,
+            zoned: self.zoned && other.zoned,
+            micros: self.micros || other.micros,
+            iso: self.iso || other.iso,
+        }
+    }
+
+    pub(super) fn data_type(self) -> DataType {
         let unit = if self.micros { TimeUnit::Microsecond } else { TimeUnit::Millisecond };
         match self {
             Candidates { seen: false, .. } => DataType::Utf8View,
@@ -165,10 +183,16 @@ fn infer_json(format: &TextFormat, is_told: &dyn Fn(&str) -> bool, bytes: &[u8])
     let bytes = &bytes[start..];
     let names = json::names(bytes, layout, INFER_ROWS);
     let splitter = Splitter::Json(JsonSplitter::new(names.clone(), String::new(), false, layout));
-    let candidates = candidates(&splitter, format, names.len(), bytes, 0);
-    let schema = schema(&names, &candidates);
+    let mut split = Split::new(names.len());
+    splitter.split(bytes, 0, INFER_ROWS, &mut split);
+    let mut shapes: Vec<Shape> = names.iter().map(|_| Shape::default()).collect();
+    for row in split.spans.chunks_exact(names.len().max(1)) {
+        row.iter().zip(&mut shapes).for_each(|(span, shape)| shape.add(bytes, *span, &format.rules, 0));
+    }
+    let field = |(name, shape): (&String, &Shape)| Field::new(name, shape.data_type(), true);
+    let schema = Schema::new(names.iter().zip(&shapes).map(field).collect::<Vec<_>>());
     let mut options = Vec::new();
-    if candidates.iter().any(|candidates| candidates.iso) && !is_told(TIMESTAMP_FORMAT) {
+    if shapes.iter().any(Shape::has_iso) && !is_told(TIMESTAMP_FORMAT) {
         options.push((TIMESTAMP_FORMAT, "ISO-8601".to_string()));
     }
     Some(Inferred { schema, options, header: None })
@@ -176,15 +200,13 @@ fn infer_json(format: &TextFormat, is_told: &dyn Fn(&str) -> bool, bytes: &[u8])
 
 /// What the values of each column could be, of the rows from `start` on.
 fn candidates(splitter: &Splitter, format: &TextFormat, width: usize, bytes: &[u8], start: usize) -> Vec<Candidates> {
-    let (spans, rows, failures) = (Vec::new(), Vec::new(), Vec::new());
-    let mut split = Split { width, spans, rows, failures, has_controls: false };
+    let mut split = Split::new(width);
     splitter.split(bytes, start, INFER_ROWS, &mut split);
     let mut candidates = vec![Candidates::ALL; width];
-    let is_json = matches!(format.kind, TextKind::Json { .. });
     for row in split.spans.chunks_exact(width.max(1)) {
         for (span, candidates) in row.iter().zip(&mut candidates) {
             let Some(text) = text(bytes, *span, &format.rules) else { continue };
-            candidates.narrow(text, is_json && span.is_quoted(), &format.rules);
+            candidates.narrow(text, false, &format.rules);
         }
     }
     candidates

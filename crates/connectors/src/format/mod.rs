@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use pelton_data::column::{is_nested, sql_name};
 
 use crate::ConnectorError;
 use crate::options::Options;
@@ -19,6 +20,8 @@ pub(crate) mod compression;
 pub(crate) mod rows;
 
 pub(crate) mod column;
+
+pub(crate) mod nested;
 
 pub(crate) mod value;
 
@@ -147,20 +150,22 @@ impl Format {
                     empty_is_null: true,
                     timestamps: options.choice("csv.timestamp-format", TIMESTAMP_FORMATS)?.unwrap_or_default(),
                     escapes: Escapes::Csv { quote: dialect.quote, escape: dialect.escape },
+                    missing_is_wrong: false,
                     is_strict: false,
                 };
                 Format::Text(TextFormat { kind: TextKind::Csv(dialect), rules: Arc::new(rules), on_error })
             }
             FormatName::Json => {
                 let standard = options.choice("json.timestamp-format.standard", TIMESTAMP_FORMATS)?;
+                let fail_on_missing_field = options.boolean(FAIL_ON_MISSING_FIELD)?;
                 let rules = FieldRules {
                     null_literal: None,
                     empty_is_null: false,
                     timestamps: standard.unwrap_or_default(),
                     escapes: Escapes::Json,
+                    missing_is_wrong: fail_on_missing_field,
                     is_strict: false,
                 };
-                let fail_on_missing_field = options.boolean(FAIL_ON_MISSING_FIELD)?;
                 if fail_on_missing_field && on_error == OnError::Null {
                     let problem = "cannot be 'true' together with 'json.ignore-parse-errors' = 'true'";
                     return Err(ConnectorError::option(FAIL_ON_MISSING_FIELD, problem));
@@ -178,6 +183,7 @@ impl Format {
                     empty_is_null: false,
                     timestamps: TimestampFormat::default(),
                     escapes: Escapes::Csv { quote: None, escape: None },
+                    missing_is_wrong: false,
                     is_strict: false,
                 };
                 Format::Text(TextFormat { kind: TextKind::Raw(dialect), rules: Arc::new(rules), on_error })
@@ -225,6 +231,31 @@ pub(crate) enum Origin {
 }
 
 impl TextFormat {
+    /// Whether its files hold values of this type.
+    pub(crate) fn holds(&self, data_type: &DataType) -> bool {
+        match self.kind {
+            TextKind::Json { .. } => nested::is_json_type(data_type),
+            TextKind::Csv(_) | TextKind::Raw(_) => column::is_text_type(data_type),
+        }
+    }
+
+    /// What to declare in the place of a type that its files do not hold.
+    pub(crate) fn unheld(&self, data_type: &DataType) -> String {
+        let name = sql_name(data_type);
+        match self.kind {
+            TextKind::Json { .. } if is_nested(data_type) => {
+                format!(
+                    "has the type {name}, which JSON cannot hold: the keys of objects are strings, and no value is BYTES"
+                )
+            }
+            TextKind::Json { .. } => format!("has the type {name}, which text cannot hold"),
+            TextKind::Csv(_) | TextKind::Raw(_) if is_nested(data_type) => {
+                format!("has the type {name}, which CSV and raw text cannot hold")
+            }
+            TextKind::Csv(_) | TextKind::Raw(_) => format!("has the type {name}, which text cannot hold"),
+        }
+    }
+
     /// A decoder for the rows of the file `place`. `header` has the names of a CSV file's fields, `layout` is that of a JSON file's objects, and
     /// `constants` are the values of the columns that are not in the data, in order.
     pub(crate) fn decoder(

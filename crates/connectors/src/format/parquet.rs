@@ -6,23 +6,23 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Compression;
 use parquet::file::metadata::PageIndexPolicy;
-use pelton_data::column::sql_name;
+use pelton_data::column::{MAP_ENTRIES, MAP_KEY, MAP_VALUE, is_nested, sql_name};
 use pelton_data::{BLOCK_ROWS_DEFAULT, Provenance};
 use pelton_runtime::source::{Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
-use super::column::problem;
 use super::opened::OpenedFile;
 use super::rows::{OnError, VALUE_CHARACTERS_MAX, repeat};
 use super::value::Wrong;
 use super::{Origin, RowShape};
 use crate::ConnectorError;
 use crate::filesystem::files;
+use nested::Lost;
 use parts::{Division, FileNumber, Part, Readers};
 
 pub(crate) mod parts;
@@ -30,6 +30,8 @@ pub(crate) mod parts;
 mod file;
 
 mod raw;
+
+mod nested;
 
 /// Batches are small enough that their memory stays in the cache and can be used again, and parts end where pages do: 163,840 rows are eight
 /// pages of 20,480, as the arrow libraries write them where values are not long. Parts of half as many rows are read a fifth slower by two
@@ -152,14 +154,38 @@ fn table_type(data_type: &DataType) -> Option<DataType> {
             Timestamp(unit, zone.as_ref().map(|_| "+00:00".into()))
         }
         Dictionary(_, value) => return table_type(value),
+        Struct(fields) => {
+            let field = |field: &Arc<Field>| Some(Field::clone(field).with_data_type(table_type(field.data_type())?));
+            Struct(fields.iter().map(|one| Some(Arc::new(field(one)?))).collect::<Option<Vec<_>>>()?.into())
+        }
+        List(item) | LargeList(item) => {
+            List(Arc::new(Field::new_list_field(table_type(item.data_type())?, item.is_nullable())))
+        }
+        Map(entries, _) => {
+            let pair = nested_pair(entries)?;
+            let fields = [
+                Field::new(MAP_KEY, table_type(pair[0].data_type())?, false),
+                Field::new(MAP_VALUE, table_type(pair[1].data_type())?, pair[1].is_nullable()),
+            ];
+            Map(Arc::new(Field::new(MAP_ENTRIES, Struct(fields.into_iter().collect()), false)), false)
+        }
         _ => return None,
     })
+}
+
+/// The fields of the keys and values of a map whose keys are not nested.
+fn nested_pair(entries: &Field) -> Option<&Fields> {
+    match entries.data_type() {
+        DataType::Struct(pair) if pair.len() == 2 && !pair[0].data_type().is_nested() => Some(pair),
+        _ => None,
+    }
 }
 
 /// Whether every value of type `from` is one of type `to`, or can be told not to be.
 fn is_readable(from: &DataType, to: &DataType) -> bool {
     use DataType::*;
     match (from, to) {
+        _ if is_nested(to) => nested::is_nested_readable(from, to),
         _ if from == to => !from.is_nested(),
         (from, to) if from.is_integer() => to.is_integer() || to.is_floating() || matches!(to, Decimal128(..)),
         (Float16, Float32 | Float64) | (Float32, Float64) | (Date64, Date32) => true,
@@ -182,6 +208,19 @@ fn cast(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError>
     cast_with_options(coarser.as_ref().unwrap_or(column), data_type, &options)
 }
 
+/// The values of a column as those of a flat type, and the rows, in order, whose values do not fit, with NULL in their place.
+fn flat(column: &ArrayRef, data_type: &DataType) -> Result<(ArrayRef, Vec<usize>, Wrong), ArrowError> {
+    if let Some(decoded) = raw::decoded(column, data_type) {
+        return Ok(decoded);
+    }
+    let values = cast(column, data_type)?;
+    let lost = match values.null_count() > column.null_count() {
+        true => (0..values.len()).filter(|&row| values.is_null(row) && !column.is_null(row)).collect(),
+        false => Vec::new(),
+    };
+    Ok((values, lost, Wrong::Range))
+}
+
 /// A value as messages show it. Bytes are shown as text, which they mostly are.
 fn shown(column: &ArrayRef, row: usize) -> String {
     match column.data_type() {
@@ -191,7 +230,23 @@ fn shown(column: &ArrayRef, row: usize) -> String {
         DataType::FixedSizeBinary(_) if column.is_valid(row) => {
             raw::int96_text(column.as_fixed_size_binary().value(row)).unwrap_or_default()
         }
+        data_type if is_nested(data_type) => {
+            let texts = cast(&column.slice(row, 1), &with_text(data_type));
+            texts.and_then(|texts| array_value_to_string(&texts, 0)).unwrap_or_default()
+        }
         _ => array_value_to_string(column, row).unwrap_or_default(),
+    }
+}
+
+/// The type with text in the place of bytes.
+fn with_text(data_type: &DataType) -> DataType {
+    let part = |part: &Arc<Field>| Arc::new(Field::clone(part).with_data_type(with_text(part.data_type())));
+    match data_type {
+        DataType::BinaryView => DataType::Utf8View,
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(part).collect()),
+        DataType::List(item) => DataType::List(part(item)),
+        DataType::Map(entries, is_ordered) => DataType::Map(part(entries), *is_ordered),
+        other => other.clone(),
     }
 }
 
@@ -223,6 +278,11 @@ impl ParquetDecoder {
             if !is_readable(found.data_type(), field.data_type()) {
                 let (is, wanted) = (sql_name(found.data_type()), sql_name(field.data_type()));
                 let problem = format!("is of type {is} in {place}, which cannot be read as {wanted}");
+                return Err(ConnectorError::column(field.name(), problem));
+            }
+            if !raw::is_read(&metadata.parquet_schema().root_schema().get_fields()[index], found.data_type()) {
+                let problem =
+                    format!("is nested in {place} in a form of old writers, which is not read; write it anew");
                 return Err(ConnectorError::column(field.name(), problem));
             }
             columns.push(Column::File(index));
@@ -286,30 +346,16 @@ impl ParquetDecoder {
         self.without(rows, batch, wrong, first_row, left_out)
     }
 
-    /// The column with the type of `field`; `wrong` gets the row, column and problem of values that it cannot hold.
+    /// The column with the type of `field`; `wrong` gets the values that it cannot hold.
     fn coerce(
         &self,
         index: usize,
         column: &ArrayRef,
         field: &Field,
-        wrong: &mut Vec<(usize, usize, String)>,
+        wrong: &mut Vec<(usize, Lost)>,
     ) -> Result<ArrayRef, SourceError> {
-        let (values, lost, why) = match raw::decoded(column, field.data_type()) {
-            Some(decoded) => decoded,
-            None => {
-                let values = cast(column, field.data_type()).map_err(|error| self.input(error))?;
-                let lost = match values.null_count() > column.null_count() {
-                    true => (0..values.len()).filter(|&row| values.is_null(row) && !column.is_null(row)).collect(),
-                    false => Vec::new(),
-                };
-                (values, lost, Wrong::Range)
-            }
-        };
-        wrong.extend(lost.into_iter().map(|row| (row, index, problem(why, field.data_type()))));
-        if !field.is_nullable() && column.null_count() > 0 {
-            let nulls = (0..column.len()).filter(|&row| column.is_null(row));
-            wrong.extend(nulls.map(|row| (row, index, problem(Wrong::Null, field.data_type()))));
-        }
+        let (values, lost) = nested::converted(column, field).map_err(|error| self.input(error))?;
+        wrong.extend(lost.into_iter().map(|lost| (index, lost)));
         Ok(values)
     }
 
@@ -318,17 +364,17 @@ impl ParquetDecoder {
         &self,
         mut rows: RecordBatch,
         read: &RecordBatch,
-        mut wrong: Vec<(usize, usize, String)>,
+        mut wrong: Vec<(usize, Lost)>,
         first_row: u64,
         left_out: &mut LeftOut,
     ) -> Result<RecordBatch, SourceError> {
-        wrong.sort_by_key(|&(row, column, _)| (row, column));
-        wrong.dedup_by_key(|&mut (row, ..)| row);
+        wrong.sort_by_key(|(column, lost)| (lost.row, *column));
+        wrong.dedup_by_key(|(_, lost)| lost.row);
         let mut kept = vec![true; if wrong.is_empty() { 0 } else { rows.num_rows() }];
-        for (row, index, problem) in &wrong {
+        for (index, Lost { row, path, value, problem }) in &wrong {
             kept[*row] = false;
-            let column = self.schema.field(*index).name().clone();
-            let value = read.column_by_name(&column).map_or_else(String::new, |values| shown(values, *row));
+            let name = self.schema.field(*index).name();
+            let column = format!("{name}{path}");
             let value = value.chars().take(VALUE_CHARACTERS_MAX).collect();
             let (place, problem) = (self.place.clone(), problem.clone());
             let error = SourceError::Row { place, row: first_row + *row as u64, column, value, problem };

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::Buffer;
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use pelton_data::Provenance;
 use pelton_data::spelling::closest;
 use pelton_runtime::source::{Absent, AbsentColumn, Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
 use super::FormatName;
-use super::column::{ColumnDecoder, FieldRules, Fields};
+use super::column::{ColumnDecoder, FieldRules, Fields, Misfit, Part};
 use super::csv::split::CsvSplitter;
 use super::json::{self, split::JsonSplitter};
+use super::value::Wrong;
 use crate::ConnectorError;
 use crate::options::Options;
 
@@ -43,6 +44,8 @@ impl Span {
     pub(crate) const ABSENT: Span = Span(1 << 63 | 1);
     /// A field that is not there where it should be: NULL, if the row is to be kept at all.
     pub(crate) const MISSING: Span = Span(1 << 63 | 2);
+    /// A part of a nested value that is NULL itself.
+    pub(crate) const OUTER: Span = Span(1 << 63 | 3);
 
     /// An unquoted field.
     #[inline]
@@ -115,12 +118,15 @@ struct WrongValue {
     /// Its row's index in a [`Split`].
     row: usize,
     column: usize,
-    problem: String,
-    /// Whether it is NULL then, and no error unless its column cannot be.
-    is_null: bool,
+    misfit: Misfit,
 }
 
 impl Split {
+    /// Nothing yet, of so many fields a row.
+    pub(crate) fn new(width: usize) -> Split {
+        Split { width, spans: Vec::new(), rows: Vec::new(), failures: Vec::new(), has_controls: false }
+    }
+
     fn clear(&mut self) {
         self.spans.clear();
         self.rows.clear();
@@ -282,14 +288,9 @@ impl RowDecoder {
         let bytes = progress.bytes.clone();
         let bytes = bytes.as_slice();
         let mut decoders: Vec<Option<ColumnDecoder>> = self.columns.iter().map(|_| None).collect();
-        let mut split = Split {
-            width: self.width,
-            spans: Vec::new(),
-            rows: Vec::new(),
-            failures: Vec::new(),
-            has_controls: matches!(self.splitter, Splitter::Json(_)) && super::json::split::has_controls(bytes),
-        };
-        let text = self.schema.fields().iter().any(|field| field.data_type() == &arrow::datatypes::DataType::Utf8View);
+        let has_controls = matches!(self.splitter, Splitter::Json(_)) && super::json::split::has_controls(bytes);
+        let mut split = Split { has_controls, ..Split::new(self.width) };
+        let text = self.schema.fields().iter().any(|field| has_text(field.data_type()));
         let text = if text { std::str::from_utf8(bytes).ok() } else { None };
         let mut at = 0;
         while at < bytes.len() {
@@ -305,8 +306,8 @@ impl RowDecoder {
                     ColumnDecoder::new(self.schema.field(index), rows_left + rows_left / 16 + 16)
                 });
                 let fields = Fields { bytes: &progress.bytes, text, split: &split, place: *place, rules: &self.rules };
-                decoder.extend(&fields, |row, problem, is_null| {
-                    wrong.push(WrongValue { row, column: index, problem, is_null });
+                decoder.extend(&fields, &mut |row, misfit| {
+                    wrong.push(WrongValue { row, column: index, misfit });
                 });
             }
             progress.look_for_absent(&split);
@@ -329,14 +330,19 @@ impl RowDecoder {
     ) -> Result<(), SourceError> {
         // Of a row that goes, the value that tells why comes first.
         let rejects = |wrong: &WrongValue| {
-            self.on_error != OnError::Null && !wrong.is_null || !self.schema.field(wrong.column).is_nullable()
+            let is_required = match &wrong.misfit.part {
+                Some(part) => part.is_required,
+                None => !self.schema.field(wrong.column).is_nullable(),
+            };
+            // A value of which NULL is made is no error unless its column cannot be NULL.
+            self.on_error != OnError::Null && wrong.misfit.why != Wrong::TooLarge || is_required
         };
         wrong.sort_by_key(|value| (value.row, !rejects(value), value.column));
         let mut failures: Vec<_> = split.failures.drain(..).map(|failure| (failure, true)).collect();
         let mut rejected_row = None;
         for value in wrong {
             let is_rejected = rejects(&value);
-            let WrongValue { row, column, problem, .. } = value;
+            let WrongValue { row, column, misfit } = value;
             if rejected_row == Some(row) {
                 continue;
             }
@@ -344,7 +350,7 @@ impl RowDecoder {
                 rejected_row = Some(row);
                 progress.leave_out(first_row + row);
             }
-            failures.push((self.failure(split, row, column, problem), is_rejected));
+            failures.push((self.failure(split, row, column, misfit), is_rejected));
         }
         failures.sort_by_key(|(failure, _)| failure.row.start);
         for (failure, is_rejected) in failures {
@@ -368,16 +374,20 @@ impl RowDecoder {
     }
 
     /// Why the value of a column in a row of `split` cannot be decoded.
-    fn failure(&self, split: &Split, row: usize, column: usize, problem: String) -> Failure {
+    fn failure(&self, split: &Split, row: usize, column: usize, misfit: Misfit) -> Failure {
         let OutputColumn::Field(place) = self.columns[column] else { unreachable!("only fields are decoded") };
         let span = split.spans[row * split.width + place];
         let range = split.rows[row].clone();
+        let name = self.schema.field(column).name();
+        if let Some(Part { path, value, .. }) = misfit.part {
+            return Failure { row: range, column: format!("{name}{path}"), value, problem: misfit.problem };
+        }
         let value = match span {
             Span::MISSING => range.start as usize..range.end as usize,
             span if span.is_null() => 0..0,
             span => span.range(),
         };
-        Failure { row: range, column: self.schema.field(column).name().clone(), value, problem }
+        Failure { row: range, column: name.clone(), value, problem: misfit.problem }
     }
 
     fn error(&self, progress: &Progress, failure: &Failure) -> SourceError {
@@ -441,6 +451,15 @@ impl RowDecoder {
         let columns = batch.columns().to_vec();
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(input)?;
         Ok(Decoded { rows: Rows::Batches(vec![batch]), left_out: progress.left_out, provenance })
+    }
+}
+
+/// Whether values of a type are text, or have parts that are.
+fn has_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| has_text(field.data_type())),
+        DataType::List(part) | DataType::Map(part, _) => has_text(part.data_type()),
+        other => *other == DataType::Utf8View,
     }
 }
 

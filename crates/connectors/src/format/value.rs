@@ -21,8 +21,12 @@ pub(crate) enum Wrong {
     Escape,
     /// NULL in a column that cannot be.
     Null,
+    /// NULL in a part of a nested value that cannot be.
+    NullPart,
     /// The row ends before it.
     Missing,
+    /// An object has not the member.
+    Member,
 }
 
 /// A decimal integer with an optional sign.

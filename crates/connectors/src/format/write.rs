@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
-    Int16Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
+    Int16Array, Int32Array, Int64Array, ListArray, MapArray, RecordBatch, StringViewArray, StructArray,
 };
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
@@ -29,13 +29,35 @@ pub(crate) enum Cells<'a> {
     Float64(&'a Float64Array),
     Decimal(&'a Decimal128Array),
     Date(&'a Date32Array),
-    Timestamp { ticks: Int64Array, ticks_per_second: i64, zoned: bool, format: TimestampFormat },
+    Timestamp {
+        ticks: Int64Array,
+        ticks_per_second: i64,
+        zoned: bool,
+        format: TimestampFormat,
+    },
     String(&'a StringViewArray),
+    /// Members introduce the fields' values.
+    Row {
+        rows: &'a StructArray,
+        members: Vec<Vec<u8>>,
+        fields: Vec<Cells<'a>>,
+        ignore_null_fields: bool,
+    },
+    Array {
+        lists: &'a ListArray,
+        elements: Box<Cells<'a>>,
+    },
+    Map {
+        maps: &'a MapArray,
+        keys: Box<Cells<'a>>,
+        values: Box<Cells<'a>>,
+    },
 }
 
 impl<'a> Cells<'a> {
-    /// The values of a column of one of the types that [`super::column::is_text_type`] accepts.
-    pub(crate) fn new(column: &'a ArrayRef, rules: &FieldRules) -> Cells<'a> {
+    /// The values of a column of one of the types that [`TextFormat::holds`]. Fields of a ROW that are NULL are left out where `ignore_null_fields`.
+    pub(crate) fn new(column: &'a ArrayRef, rules: &FieldRules, ignore_null_fields: bool) -> Cells<'a> {
+        let part = |column: &'a ArrayRef| Cells::new(column, rules, ignore_null_fields);
         match column.data_type() {
             DataType::Boolean => Cells::Boolean(column.as_boolean()),
             DataType::Int8 => Cells::Int8(column.as_primitive::<Int8Type>()),
@@ -53,6 +75,20 @@ impl<'a> Cells<'a> {
                 format: rules.timestamps,
             },
             DataType::Utf8View => Cells::String(column.as_string_view()),
+            DataType::Struct(fields) => {
+                let rows = column.as_struct();
+                let members = fields.iter().map(|field| json::write::member(field.name())).collect();
+                Cells::Row { rows, members, fields: rows.columns().iter().map(part).collect(), ignore_null_fields }
+            }
+            DataType::List(_) => {
+                let lists = column.as_list();
+                Cells::Array { lists, elements: Box::new(part(lists.values())) }
+            }
+            DataType::Map(..) => {
+                let maps = column.as_map();
+                let [keys, values] = [maps.keys(), maps.values()].map(|side| Box::new(part(side)));
+                Cells::Map { maps, keys, values }
+            }
             other => panic!("tables with columns of type {other} are refused when they are opened"),
         }
     }
@@ -70,6 +106,9 @@ impl<'a> Cells<'a> {
             Cells::Date(values) => values.is_null(row),
             Cells::Timestamp { ticks, .. } => ticks.is_null(row),
             Cells::String(values) => values.is_null(row),
+            Cells::Row { rows, .. } => rows.is_null(row),
+            Cells::Array { lists, .. } => lists.is_null(row),
+            Cells::Map { maps, .. } => maps.is_null(row),
         }
     }
 
@@ -99,6 +138,18 @@ impl<'a> Cells<'a> {
                 Ok(())
             }
             Cells::String(values) => out.write_all(values.value(row).as_bytes()),
+            Cells::Row { members, fields, ignore_null_fields, .. } => {
+                return json::write::object(members, *ignore_null_fields, fields, row, out)
+                    .map_err(|(_, problem)| problem);
+            }
+            Cells::Array { lists, elements } => {
+                let ends = lists.value_offsets();
+                return json::write::array(elements, ends[row] as usize..ends[row + 1] as usize, out);
+            }
+            Cells::Map { maps, keys, values } => {
+                let ends = maps.value_offsets();
+                return json::write::entries(keys, values, ends[row] as usize..ends[row + 1] as usize, out);
+            }
         };
         written.expect("writing to memory succeeds");
         Ok(())
@@ -167,7 +218,9 @@ impl TextWriter {
     /// # Errors
     /// What cannot be written, and where it would stand.
     pub(crate) fn write(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), String> {
-        let columns: Vec<Cells> = batch.columns().iter().map(|column| Cells::new(column, &self.rules)).collect();
+        let ignores_nulls = matches!(self.kind, KindWriter::Json { ignore_null_fields: true, .. });
+        let columns: Vec<Cells> =
+            batch.columns().iter().map(|column| Cells::new(column, &self.rules, ignores_nulls)).collect();
         for row in 0..batch.num_rows() {
             let written = match &self.kind {
                 KindWriter::Csv { dialect, .. } => csv::write::row(dialect, &self.rules, &columns, row, out),

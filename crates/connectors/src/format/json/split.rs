@@ -20,10 +20,10 @@ pub(crate) struct JsonSplitter {
 }
 
 /// The members of the line before, by position: objects in a file mostly have theirs in one order.
-type Order = Vec<(Range<usize>, usize)>;
+pub(crate) type Order = Vec<(Range<usize>, usize)>;
 
 /// Where in a line something else should stand, and what.
-pub(super) struct Unexpected {
+pub(crate) struct Unexpected {
     at: usize,
     expected: &'static str,
 }
@@ -94,12 +94,7 @@ impl JsonSplitter {
         let first_span = split.spans.len();
         split.spans.resize(first_span + split.width, Span::ABSENT);
         let spans = &mut split.spans[first_span..];
-        let member = |place: usize, span| {
-            if place != UNWANTED {
-                spans[place] = span;
-            }
-        };
-        let outcome = object(&bytes[..end], start, order, |key| self.place(key), member);
+        let outcome = object(&bytes[..end], start, order, |key| self.place(key), |place, span| spans[place] = span);
         let mut next = None;
         let outcome = outcome.and_then(|object_end| {
             let following = after_blanks(&bytes[..end], object_end);
@@ -130,8 +125,8 @@ impl JsonSplitter {
         next
     }
 
-    fn place(&self, key: &[u8]) -> usize {
-        self.wanted.iter().position(|name| name.as_bytes() == key).unwrap_or(UNWANTED)
+    fn place(&self, key: &[u8]) -> Option<usize> {
+        self.wanted.iter().position(|name| name.as_bytes() == key)
     }
 
     /// The failure of an object that lacks a wanted member, where that is one.
@@ -163,7 +158,7 @@ impl JsonSplitter {
 pub(crate) fn for_each_name(bytes: &[u8], layout: Layout, rows_max: usize, name: impl Fn(&[u8])) {
     let find = |key: &[u8]| {
         name(key);
-        UNWANTED
+        None
     };
     let splitter = JsonSplitter::new(Vec::new(), String::new(), false, layout);
     let (mut at, mut handled) = (0, 0);
@@ -183,20 +178,45 @@ pub(crate) fn for_each_name(bytes: &[u8], layout: Layout, rows_max: usize, name:
     }
 }
 
-/// Walks over the members of the object that starts at `start`, and returns where it ends. `find` gives a key's place;
-/// `member` hears the place and value of each member.
-fn object(
+/// Walks over the members of the object that starts at `start`, and returns where it ends. `find` gives a key's place, and none for one that nobody wants;
+/// `member` hears the place and value of each other.
+pub(crate) fn object(
     line: &[u8],
     start: usize,
     order: &mut Order,
-    find: impl Fn(&[u8]) -> usize,
+    find: impl Fn(&[u8]) -> Option<usize>,
     mut member: impl FnMut(usize, Span),
+) -> Result<usize, Unexpected> {
+    let mut position = 0;
+    let find = |text: &[u8]| find(text).unwrap_or(UNWANTED);
+    let key = |at| {
+        position += 1;
+        key(line, at, position - 1, order, find)
+    };
+    walk(line, start, key, |place, span| {
+        if place != UNWANTED {
+            member(place, span);
+        }
+    })
+}
+
+/// Walks over the members of the object that starts at `start`, whatever their keys, and returns where it ends.
+pub(crate) fn members(line: &[u8], start: usize, member: impl FnMut(Span, Span)) -> Result<usize, Unexpected> {
+    walk(line, start, |at| string(line, at), member)
+}
+
+/// Walks over an object; `key` reads one behind its opening quote, and says where it ends.
+#[inline]
+fn walk<K>(
+    line: &[u8],
+    start: usize,
+    mut key: impl FnMut(usize) -> Result<(K, usize), Unexpected>,
+    mut member: impl FnMut(K, Span),
 ) -> Result<usize, Unexpected> {
     if line.get(start) != Some(&b'{') {
         return unexpected(start, "'{'");
     }
     let mut at = after_blanks(line, start + 1);
-    let mut position = 0;
     if line.get(at) == Some(&b'}') {
         return Ok(at + 1);
     }
@@ -204,20 +224,37 @@ fn object(
         if line.get(at) != Some(&b'"') {
             return unexpected(at, "a name in double quotes");
         }
-        let (place, after_key) = key(line, at + 1, position, order, &find)?;
+        let (found, after_key) = key(at + 1)?;
         at = after_blanks(line, after_key);
         if line.get(at) != Some(&b':') {
             return unexpected(at, "':'");
         }
         let (span, after_value) = value(line, after_blanks(line, at + 1))?;
-        member(place, span);
+        member(found, span);
         at = after_blanks(line, after_value);
         match line.get(at) {
             Some(b',') => at = after_blanks(line, at + 1),
             Some(b'}') => return Ok(at + 1),
             _ => return unexpected(at, "',' or '}'"),
         }
-        position += 1;
+    }
+}
+
+/// Walks over the elements of the array that starts at `start`, and returns where it ends.
+pub(crate) fn elements(line: &[u8], start: usize, mut element: impl FnMut(Span)) -> Result<usize, Unexpected> {
+    let mut at = after_blanks(line, start + 1);
+    if line.get(at) == Some(&b']') {
+        return Ok(at + 1);
+    }
+    loop {
+        let (span, after_value) = value(line, at)?;
+        element(span);
+        at = after_blanks(line, after_value);
+        match line.get(at) {
+            Some(b',') => at = after_blanks(line, at + 1),
+            Some(b']') => return Ok(at + 1),
+            _ => return unexpected(at, "',' or ']'"),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rows as JSON objects, one a line.
 
 use std::io::Write;
+use std::ops::Range;
 
 use crate::format::write::Cells;
 
@@ -21,28 +22,73 @@ pub(crate) fn row(
     row: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), (usize, String)> {
+    object(members, ignore_null_fields, columns, row, out)?;
+    out.push(b'\n');
+    Ok(())
+}
+
+/// Appends an object.
+pub(crate) fn object(
+    members: &[Vec<u8>],
+    ignore_null_fields: bool,
+    columns: &[Cells],
+    row: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), (usize, String)> {
     out.push(b'{');
     let mut first = true;
     for (index, (member, cells)) in members.iter().zip(columns).enumerate() {
-        let is_null = cells.is_null(row);
-        if is_null && ignore_null_fields {
+        if ignore_null_fields && cells.is_null(row) {
             continue;
         }
         if !std::mem::replace(&mut first, false) {
             out.push(b',');
         }
         out.extend_from_slice(member);
-        if is_null {
-            out.extend_from_slice(b"null");
-            continue;
-        }
-        let start = out.len();
-        cells.write(row, out).map_err(|problem| (index, problem))?;
-        if cells.is_quoted_in_json(row) {
-            quote(out, start);
-        }
+        value(cells, row, out).map_err(|problem| (index, problem))?;
     }
-    out.extend_from_slice(b"}\n");
+    out.push(b'}');
+    Ok(())
+}
+
+/// Appends an array of the values of `rows`.
+pub(crate) fn array(cells: &Cells, rows: Range<usize>, out: &mut Vec<u8>) -> Result<(), String> {
+    out.push(b'[');
+    for row in rows.clone() {
+        if row > rows.start {
+            out.push(b',');
+        }
+        value(cells, row, out)?;
+    }
+    out.push(b']');
+    Ok(())
+}
+
+/// Appends an object whose keys and values are those of `rows`.
+pub(crate) fn entries(keys: &Cells, values: &Cells, rows: Range<usize>, out: &mut Vec<u8>) -> Result<(), String> {
+    out.push(b'{');
+    for row in rows.clone() {
+        if row > rows.start {
+            out.push(b',');
+        }
+        value(keys, row, out)?;
+        out.push(b':');
+        value(values, row, out)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+fn value(cells: &Cells, row: usize, out: &mut Vec<u8>) -> Result<(), String> {
+    if cells.is_null(row) {
+        out.extend_from_slice(b"null");
+        return Ok(());
+    }
+    let start = out.len();
+    cells.write(row, out)?;
+    if cells.is_quoted_in_json(row) {
+        quote(out, start);
+    }
     Ok(())
 }
 

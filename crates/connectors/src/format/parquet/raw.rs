@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray, Int64Array};
 use arrow::datatypes::{
-    DataType, Date64Type, Field, Schema, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    DataType, Date64Type, Field, Fields, Schema, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampSecondType,
 };
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
@@ -59,12 +59,15 @@ pub(super) fn with_raw_columns(metadata: &ArrowReaderMetadata) -> Result<ArrowRe
     ArrowReaderMetadata::try_new(Arc::new(raw), options)
 }
 
-/// A column of the file as bytes, and the array that it is read into. Other columns stay as they are.
+/// A column of the file as bytes, and the array that it is read into. Other columns, and nested ones of a form that is not read, stay as they are.
 fn raw(column: &TypePtr, data_type: &DataType) -> Result<(TypePtr, DataType), ParquetError> {
     let unchanged = || Ok((column.clone(), data_type.clone()));
     let info = column.get_basic_info();
-    if !column.is_primitive() || info.repetition() == Repetition::REPEATED {
+    if info.repetition() == Repetition::REPEATED {
         return unchanged();
+    }
+    if !column.is_primitive() {
+        return Ok(raw_parts(column, data_type)?.unwrap_or((column.clone(), data_type.clone())));
     }
     let (physical, length, data_type) = match column.get_physical_type() {
         PhysicalType::BYTE_ARRAY if is_bytes(data_type) => (PhysicalType::BYTE_ARRAY, -1, DataType::BinaryView),
@@ -80,6 +83,93 @@ fn raw(column: &TypePtr, data_type: &DataType) -> Result<(TypePtr, DataType), Pa
         .with_id(info.has_id().then(|| info.id()))
         .build()?;
     Ok((Arc::new(plain), data_type))
+}
+
+/// The same for the parts of a nested column; `None` where it has a form that is not read.
+fn raw_parts(column: &TypePtr, data_type: &DataType) -> Result<Option<(TypePtr, DataType)>, ParquetError> {
+    match data_type {
+        DataType::Struct(fields) => {
+            let Some((column, fields)) = raw_members(column, fields)? else { return Ok(None) };
+            Ok(Some((column, DataType::Struct(fields))))
+        }
+        DataType::List(item) | DataType::LargeList(item) => {
+            let [repeated] = column.get_fields() else { return Ok(None) };
+            // Lists of other forms are of old writers.
+            if !repeated.is_group()
+                || repeated.get_fields().len() != 1
+                || repeated.get_fields()[0].name() != item.name()
+            {
+                return Ok(None);
+            }
+            let (element, data_type) = raw(&repeated.get_fields()[0], item.data_type())?;
+            let column = with_fields(column, vec![with_fields(repeated, vec![element])?])?;
+            let item = Arc::new(Field::clone(item).with_data_type(data_type));
+            Ok(Some((column, DataType::List(item))))
+        }
+        DataType::Map(entries, is_ordered) => {
+            let ([repeated], DataType::Struct(pair)) = (column.get_fields(), entries.data_type()) else {
+                return Ok(None);
+            };
+            let Some((repeated, pair)) = raw_members(repeated, pair)? else { return Ok(None) };
+            let entries = Arc::new(Field::clone(entries).with_data_type(DataType::Struct(pair)));
+            Ok(Some((with_fields(column, vec![repeated])?, DataType::Map(entries, *is_ordered))))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The same for the members of a group.
+fn raw_members(group: &TypePtr, fields: &Fields) -> Result<Option<(TypePtr, Fields)>, ParquetError> {
+    if !group.is_group() || group.get_fields().len() != fields.len() {
+        return Ok(None);
+    }
+    let (mut types, mut arrow) = (Vec::new(), Vec::new());
+    for (member, field) in group.get_fields().iter().zip(fields) {
+        let (member, data_type) = raw(member, field.data_type())?;
+        types.push(member);
+        arrow.push(Field::clone(field).with_data_type(data_type));
+    }
+    Ok(Some((with_fields(group, types)?, arrow.into())))
+}
+
+/// A group with other members.
+fn with_fields(group: &TypePtr, members: Vec<TypePtr>) -> Result<TypePtr, ParquetError> {
+    let info = group.get_basic_info();
+    let group = Type::group_type_builder(group.name())
+        .with_repetition(info.repetition())
+        .with_converted_type(info.converted_type())
+        .with_logical_type(info.logical_type_ref().cloned())
+        .with_id(info.has_id().then(|| info.id()))
+        .with_fields(members);
+    Ok(Arc::new(group.build()?))
+}
+
+/// Whether a column, or a part of one, is nested in a form that is read: such as all writers of today have.
+pub(super) fn is_read(column: &TypePtr, data_type: &DataType) -> bool {
+    let info = column.get_basic_info();
+    if info.has_repetition() && info.repetition() == Repetition::REPEATED {
+        return false;
+    }
+    if column.is_primitive() {
+        return true;
+    }
+    let are_read = |group: &TypePtr, fields: &Fields| {
+        group.is_group()
+            && group.get_fields().len() == fields.len()
+            && group.get_fields().iter().zip(fields).all(|(member, field)| is_read(member, field.data_type()))
+    };
+    match (data_type, column.get_fields()) {
+        (DataType::Struct(fields), _) => are_read(column, fields),
+        (DataType::List(item) | DataType::LargeList(item), [repeated]) => {
+            repeated.is_group()
+                && matches!(repeated.get_fields(), [element] if element.name() == item.name() && is_read(element, item.data_type()))
+        }
+        (DataType::Map(entries, _), [repeated]) => match entries.data_type() {
+            DataType::Struct(pair) => are_read(repeated, pair),
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 /// Whether values of this type are text or bytes.
