@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use pelton::arrow::array::RecordBatch;
 use pelton::arrow::datatypes::DataType;
-use pelton::arrow::util::display::{ArrayFormatter, FormatOptions};
 use pelton::builder::{
     CountWindow, Expr, JoinKind, OverWindow, TimeWindow, avg, cast, col, count, count_all, lit, max, min, sum, when,
 };
 use pelton::{Error, QueryBuilder, Session};
+
+use crate::shown::rows;
 
 mod refusals;
 
@@ -27,21 +27,6 @@ fn session() -> Session {
         session.execute(&statement).unwrap();
     }
     session
-}
-
-fn rows(batches: &[RecordBatch]) -> Vec<String> {
-    let options = FormatOptions::new().with_null("NULL");
-    let mut rows = Vec::new();
-    for batch in batches {
-        let columns = batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap());
-        let columns: Vec<_> = columns.collect();
-        rows.extend(
-            (0..batch.num_rows())
-                .map(|row| columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join(" | ")),
-        );
-    }
-    rows.sort();
-    rows
 }
 
 /// What EXPLAIN says, without the places of its notes, which calls do not have, and by which they are put in order.

@@ -10,6 +10,8 @@ mod markers;
 
 mod memory;
 
+mod nested_data;
+
 mod operators;
 
 mod own_tables;
