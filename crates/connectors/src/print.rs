@@ -265,8 +265,11 @@ mod tests {
 
     use arrow::array::{
         ArrayRef, BinaryViewArray, Date32Array, Decimal128Array, DictionaryArray, Float32Array, Float64Array,
-        Int64Array, StringViewArray, TimestampMicrosecondArray, TimestampMillisecondArray, UInt8Array,
+        Int64Array, ListArray, MapArray, StringViewArray, StructArray, TimestampMicrosecondArray,
+        TimestampMillisecondArray, UInt8Array,
     };
+    use arrow::buffer::OffsetBuffer;
+    use arrow::datatypes::{Field, Fields};
 
     use super::*;
 
@@ -333,6 +336,27 @@ mod tests {
         assert_eq!(printed(BinaryViewArray::from_iter_values([[1u8, 255]])), ["[1, -1]"]);
         let words = Arc::new(StringViewArray::from(vec!["view", "click"]));
         assert_eq!(printed(DictionaryArray::new(UInt8Array::from(vec![1, 0]), words)), ["click", "view"]);
+    }
+
+    #[test]
+    fn nested_values_look_as_java_writes_them() {
+        let names: ArrayRef = Arc::new(StringViewArray::from(vec![Some("x"), None]));
+        let counts: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let fields = |names: [&str; 2]| {
+            let types = [DataType::Utf8View, DataType::Int64];
+            let fields = names.into_iter().zip(types).map(|(name, of)| Field::new(name, of, name != "key"));
+            fields.collect::<Fields>()
+        };
+        let rows = StructArray::new(fields(["name", "count"]), vec![names, counts.clone()], None);
+        let item = Arc::new(Field::new_list_field(rows.data_type().clone(), true));
+        let lists = ListArray::new(item, OffsetBuffer::from_lengths([2, 0]), Arc::new(rows.clone()), None);
+        assert_eq!(printed(rows), ["+I[x, 1]", "+I[null, 2]"]);
+        assert_eq!(printed(lists), ["[+I[x, 1], +I[null, 2]]", "[]"]);
+        let keys: ArrayRef = Arc::new(StringViewArray::from(vec!["a", "b"]));
+        let pairs = StructArray::new(fields(["key", "value"]), vec![keys, counts], None);
+        let entries = Arc::new(Field::new("entries", pairs.data_type().clone(), false));
+        let maps = MapArray::new(entries, OffsetBuffer::from_lengths([2]), pairs, None, false);
+        assert_eq!(printed(maps), ["{a=1, b=2}"]);
     }
 
     #[test]
