@@ -188,8 +188,8 @@ fn partitions_are_merged_by_time_and_keep_their_order() {
 fn rows_that_are_not_read_in_time_are_dropped_and_counted() {
     let options = [("connector", "nexmark"), ("rows", "1000")];
     let lossy = [("rows-per-second", "100000"), ("on-overload", "drop"), ("on-overload.delay", "1 ms")];
-    let replayed = [("replay", "memory"), ("replay.passes", "20"), ("pace", "real-time")];
-    let (generated, times) = ([("pace", "real-time"), ("rows", "20000")], [("connector", "nexmark")]);
+    let replayed = [("replay", "memory"), ("replay.passes", "100"), ("pace", "real-time")];
+    let (generated, times) = ([("pace", "real-time"), ("rows", "100000")], [("connector", "nexmark")]);
     for options in [[&options[..], &lossy, &replayed].concat(), [&times[..], &lossy, &generated].concat()] {
         let mut source = open_source(&timed(table(&options, 64), "dateTime")).unwrap();
         let (mut rows, mut dropped, mut before) = (0, 0, 0);
@@ -208,7 +208,7 @@ fn rows_that_are_not_read_in_time_are_dropped_and_counted() {
                 Read::End => break,
             }
         }
-        assert_eq!(rows as u64 + dropped, 20_000);
+        assert_eq!(rows as u64 + dropped, 100_000);
         // A hundred rows are due each millisecond, and none was read for fifty.
         assert!(before > 0 && dropped >= 1_000, "{dropped}");
     }
