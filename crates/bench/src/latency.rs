@@ -209,7 +209,8 @@ fn read(mut query: Query, start: Instant) -> Result<Vec<Sample>, BenchError> {
     while let Some(rows) = query.next_batch()? {
         let now = start.elapsed();
         let due_ns = rows.column(0).as_primitive_opt::<Int64Type>();
-        let due_ns = due_ns.ok_or_else(|| BenchError::Input("the first column of the result is no BIGINT".into()))?;
+        let due_ns =
+            due_ns.ok_or_else(|| BenchError::Input("the first column of the result is not a valid BIGINT".into()))?;
         samples.extend(due_ns.values().iter().map(|&due_ns| {
             let due = Duration::from_nanos(due_ns as u64);
             (due, now.saturating_sub(due))

@@ -378,7 +378,8 @@ fn read(mut query: Query, pauses: bool) -> Result<(u64, Progress), BenchError> {
     let (mut counted, mut read_since) = (0, Instant::now());
     while let Some(rows) = query.next_batch()? {
         let counts = rows.column(0).as_primitive_opt::<Int64Type>();
-        let counts = counts.ok_or_else(|| BenchError::Input("the first column of the result is no BIGINT".into()))?;
+        let counts =
+            counts.ok_or_else(|| BenchError::Input("the first column of the result is not a valid BIGINT".into()))?;
         counted += counts.values().iter().sum::<i64>() as u64;
         if pauses && read_since.elapsed() > Duration::from_secs(1) {
             thread::sleep(PAUSE);

@@ -122,7 +122,7 @@ fn value_of(column: &ArrayRef) -> String {
 /// What went wrong with a value, with SQL's names of types.
 fn sql_message(message: &str) -> String {
     if let Some((text, data_type)) = no_value(message) {
-        return format!("'{text}' is no {data_type}");
+        return format!("'{text}' is not a valid {data_type}");
     }
     if let Some(problem) = no_decimal(message) {
         return problem;

@@ -73,7 +73,7 @@ fn a_failing_expression_is_named_as_sql_writes_it() {
     assert_eq!(error.to_string(), "division by zero in a / b, where a = 20 and b = 0");
     let words = cast(lit("ten"), &input().schema(), DataType::Int64).unwrap();
     let error = emitted(Vec::new(), words, None).unwrap_err().to_string();
-    assert!(error.contains("'ten' is no BIGINT in "), "{error}");
+    assert!(error.contains("'ten' is not a valid BIGINT in "), "{error}");
     assert!(!error.contains("Arrow error"), "{error}");
 }
 

@@ -82,7 +82,7 @@ fn a_damaged_file_is_named_with_the_rows_that_are_lost() {
         assert!(after.ends_with("; it is damaged, cut off, or not compressed as its name says"), "{message}");
     }
     let message = damaged("t.parquet", cut);
-    assert!(message.starts_with("DIR/t.parquet: is no Parquet file, or a damaged one: "), "{message}");
+    assert!(message.starts_with("DIR/t.parquet: is not a Parquet file, or is damaged: "), "{message}");
     let message = damaged("u.parquet", |bytes| bytes[4..64].fill(0xff));
     assert!(
         message.starts_with("DIR/u.parquet: the rows from 1 on cannot be decoded, the file is damaged: "),

@@ -291,6 +291,6 @@ fn json_lines() {
         ("{\"a\":\"x}", "'\"' is expected at character 9"),
         ("{\"a\":[{}", "'}' or ']' is expected at character 9"),
     ] {
-        wrong(line, &[], &format!("FILE, row 1, column 'a': '{line}' is no JSON object: {problem}"));
+        wrong(line, &[], &format!("FILE, row 1, column 'a': '{line}' is not a valid JSON object: {problem}"));
     }
 }

@@ -61,7 +61,7 @@ fn recoded<Value, Recoded>(
 fn known(name: &str) -> Result<&str> {
     match CHARACTER_SETS.contains(&name) {
         true => Ok(name),
-        false => exec_err!("'{name}' is no character set; use {}", CHARACTER_SETS.join(", ")),
+        false => exec_err!("'{name}' is not a valid character set; use {}", CHARACTER_SETS.join(", ")),
     }
 }
 

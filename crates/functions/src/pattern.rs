@@ -78,7 +78,7 @@ impl Pattern {
             }
             let Some(field) = Field::of(letter, count) else {
                 return exec_err!(
-                    "'{text}' is no pattern of times: the letter {letter} ({count} times) is not known; use y, M, d, H, h, m, s, S, a, E and D, and put words in quotes"
+                    "'{text}' is not a valid datetime pattern: the letter {letter} ({count} times) is not known; use y, M, d, H, h, m, s, S, a, E and D, and put words in quotes"
                 );
             };
             items.push(Item::Field(field, count));
@@ -117,7 +117,7 @@ fn quoted(rest: &mut std::iter::Peekable<std::str::Chars>, pattern: &str) -> Res
             Some('\'') if rest.next_if_eq(&'\'').is_some() => text.push('\''),
             Some('\'') => return Ok(text),
             Some(letter) => text.push(letter),
-            None => return exec_err!("'{pattern}' is no pattern of times: a quote is not closed"),
+            None => return exec_err!("'{pattern}' is not a valid datetime pattern: a quote is not closed"),
         }
     }
 }

@@ -183,7 +183,7 @@ impl Units {
         let names = arguments.get(0)?.expect("the unit is given");
         let unit = |row| {
             let Some(name) = text_at(&names.values, row) else { return Ok(None) };
-            Unit::of_rounding(name).map(Some).ok_or_else(|| exec_datafusion_err!("{name} is no unit of time"))
+            Unit::of_rounding(name).map(Some).ok_or_else(|| exec_datafusion_err!("{name} is not a valid unit of time"))
         };
         let units = (0..names.values.len()).map(unit).collect::<Result<_>>()?;
         Ok(Units { names, units })
@@ -290,7 +290,7 @@ pub(super) fn timestamp_diff(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         match i32::try_from(difference(unit, from, to)) {
             Ok(difference) => Ok(Some(difference)),
             Err(_) => exec_err!(
-                "TIMESTAMPDIFF({}, …) from {from} to {to} is no INT (use a coarser unit, or MICROSECOND, which is BIGINT)",
+                "TIMESTAMPDIFF({}, …) from {from} to {to} is not a valid INT (use a coarser unit, or MICROSECOND, which is BIGINT)",
                 unit.name()
             ),
         }

@@ -57,7 +57,7 @@ const CLASSES: [(&str, &str); 7] = [
 /// It matches whole texts.
 ///
 /// # Errors
-/// Where that is no regular expression.
+/// Where that is not a valid regular expression.
 pub fn similar(pattern: &str, escape: Option<char>) -> Result<String, PatternError> {
     let mut expression = String::from("(?s)^(?:");
     let mut rest = pattern.chars();
@@ -98,7 +98,7 @@ pub fn similar(pattern: &str, escape: Option<char>) -> Result<String, PatternErr
     match regex::Regex::new(&expression) {
         Ok(_) => Ok(expression),
         Err(_) => Err(PatternError {
-            message: format!("'{pattern}' is no SIMILAR TO pattern"),
+            message: format!("'{pattern}' is not a valid SIMILAR TO pattern"),
             hint: "close all brackets, and put what * + ? { repeat before them".to_string(),
         }),
     }
@@ -139,7 +139,7 @@ fn escape_character(escape: &str) -> Result<Option<char>> {
     let mut letters = escape.chars();
     match (letters.next(), letters.next()) {
         (first, None) => Ok(first),
-        _ => Err(exec_datafusion_err!("'{escape}' is no escape character: it must be one character")),
+        _ => Err(exec_datafusion_err!("'{escape}' is not a valid escape character: it must be one character")),
     }
 }
 

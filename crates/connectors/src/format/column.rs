@@ -441,8 +441,10 @@ fn unusual<T>(
 pub(crate) fn problem(why: Wrong, data_type: &DataType) -> String {
     let name = sql_name(data_type);
     match (why, data_type) {
-        (Wrong::Form, DataType::Struct(_) | DataType::Map(..)) => format!("is no JSON object, as {name} is read from"),
-        (Wrong::Form, DataType::List(_)) => format!("is no JSON array, as {name} is read from"),
+        (Wrong::Form, DataType::Struct(_) | DataType::Map(..)) => {
+            format!("is not a valid JSON object, as {name} is read from")
+        }
+        (Wrong::Form, DataType::List(_)) => format!("is not valid JSON array, as {name} is read from"),
         (Wrong::Form, DataType::Int32) => format!("is not an {name}"),
         (Wrong::Form, DataType::Date32) => "is not a DATE such as 2013-01-31".into(),
         (Wrong::Form, DataType::Timestamp(_, None)) => format!("is not a {name} such as 2013-01-31 08:15:00"),

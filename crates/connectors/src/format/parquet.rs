@@ -79,7 +79,7 @@ fn opened(path: &Path, place: &str) -> Result<(OpenedFile, ArrowReaderMetadata),
             Failure::System(error) => system(error),
             Failure::Unsupported(what) => ConnectorError::place(place, format!("cannot be decoded: {what}")),
             Failure::Damage(what) => {
-                ConnectorError::place(place, format!("is no Parquet file, or a damaged one: {what}"))
+                ConnectorError::place(place, format!("is not a Parquet file, or is damaged: {what}"))
             }
         }),
     }

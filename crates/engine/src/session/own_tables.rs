@@ -112,7 +112,7 @@ impl Known {
         let sql = format!("CREATE TABLE `{quoted}` ({columns}) WITH ('connector' = '{connector}')");
         let parsed = pelton_plan::parse(&sql)?;
         let [Parsed { statement: Statement::CreateTable(definition), .. }] = parsed.as_slice() else {
-            return Err(Error::Usage(format!("'{columns}' is no list of columns")));
+            return Err(Error::Usage(format!("'{columns}' is not a valid list of columns")));
         };
         let schema = definition.physical_schema();
         let table = Table::new(definition.clone(), Schema::clone(&schema), false)?;

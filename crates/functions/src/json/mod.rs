@@ -91,7 +91,7 @@ fn for_each(
             Some((source, known)) if *source == path => known,
             _ => {
                 let known = Path::of(path).ok_or_else(|| {
-                    exec_datafusion_err!("{function}: '{path}' is no path; write one such as '$.a.b[0]'")
+                    exec_datafusion_err!("{function}: '{path}' is not a valid JSON path; write one such as '$.a.b[0]'")
                 })?;
                 &parsed.insert((path, known)).1
             }

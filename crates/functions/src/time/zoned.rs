@@ -83,7 +83,9 @@ impl<'a> Zones<'a> {
             return Ok(Some(*zone));
         }
         let zone = Zone::named(name).ok_or_else(|| {
-            exec_datafusion_err!("'{name}' is no time zone (write a name such as 'Europe/Berlin', 'UTC' or 'GMT+8')")
+            exec_datafusion_err!(
+                "'{name}' is not a valid time zone (write a name such as 'Europe/Berlin', 'UTC' or 'GMT+8')"
+            )
         })?;
         self.last = Some((name.to_string(), zone));
         Ok(Some(zone))

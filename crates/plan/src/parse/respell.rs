@@ -285,7 +285,7 @@ fn recoded(name: &str, value: &Expr, set: &Expr, span: Span) -> Result<Option<Ex
     if ["hex", "base64", BASE64_PADDED].contains(&text.to_lowercase().as_str()) {
         return Ok(None);
     }
-    let error = PlanError::invalid(Place::of(set.span()), format!("'{text}' is no character set"));
+    let error = PlanError::invalid(Place::of(set.span()), format!("'{text}' is not a valid character set"));
     Err(error.with_hint(format!("use {}, hex or base64", CHARACTER_SETS.join(", "))))
 }
 

@@ -24,7 +24,7 @@ pub(super) fn round_to(name: &str, time: &Expr, kind: &CeilFloorKind) -> Result<
     };
     let span = time.span();
     let unit = Unit::of_rounding(&name_of_unit).ok_or_else(|| {
-        PlanError::invalid(Place::of(span), format!("{name_of_unit} is no unit of time")).with_hint(
+        PlanError::invalid(Place::of(span), format!("{name_of_unit} is not a valid unit of time")).with_hint(
             "use MILLENNIUM, CENTURY, DECADE, YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND or MICROSECOND",
         )
     })?;
@@ -121,7 +121,7 @@ fn unit_argument(argument: &Expr) -> Result<Unit, PlanError> {
     let upper = name.to_ascii_uppercase();
     let name = upper.strip_prefix("SQL_TSI_").unwrap_or(&upper);
     Unit::named(name).ok_or_else(|| {
-        PlanError::invalid(Place::of(argument.span()), format!("{name} is no unit of time"))
+        PlanError::invalid(Place::of(argument.span()), format!("{name} is not a valid unit of time"))
             .with_hint("use YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND or MICROSECOND")
     })
 }

@@ -43,10 +43,10 @@ pub(super) fn check_pattern(name: &str, call: &Function) -> Result<(), PlanError
             let reason = error.to_string();
             let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
             let hint = "write a backslash before a letter such as ( [ * + ? that stands for itself";
-            refuse(format!("'{text}' is no regular expression: {reason}"), hint)
+            refuse(format!("'{text}' is not a valid regular expression: {reason}"), hint)
         }
         "json_exists" | "json_value" if !pelton_functions::is_json_path(text) => {
-            refuse(format!("'{text}' is no path into JSON"), "write one such as '$.a.b[0]'")
+            refuse(format!("'{text}' is not a valid JSON path"), "write one such as '$.a.b[0]'")
         }
         _ => Ok(()),
     }

@@ -418,11 +418,11 @@ impl Walk<'_, '_> {
         let Value::Number(digits, _) = &value.value else { return Ok(()) };
         let place = Place::of(value.span);
         if digits.contains(['e', 'E']) && digits.parse::<f64>().is_ok_and(f64::is_infinite) {
-            let error = PlanError::invalid(place, format!("{digits} is no DOUBLE"));
+            let error = PlanError::invalid(place, format!("{digits} is not a valid DOUBLE"));
             return Err(error.with_hint("the greatest is 1.7976931348623157e308"));
         }
         if !self.is_in_operation() && digits.parse::<u64>().is_ok_and(|number| i64::try_from(number).is_err()) {
-            let error = PlanError::invalid(place, format!("{digits} is no BIGINT"));
+            let error = PlanError::invalid(place, format!("{digits} is not a valid BIGINT"));
             return Err(error.with_hint(format!("write CAST('{digits}' AS DECIMAL({}, 0))", digits.len())));
         }
         Ok(())

@@ -215,7 +215,7 @@ fn of_literal(message: &str) -> Option<PlanError> {
         "TINYINT" | "SMALLINT" | "INT" | "BIGINT" => "write a whole number within the range of the type",
         _ => "write a number such as 12.5",
     };
-    Some(PlanError::invalid(None, format!("{text} is no {data_type}")).with_hint(hint))
+    Some(PlanError::invalid(None, format!("{text} is not a valid {data_type}")).with_hint(hint))
 }
 
 /// Whether a function cannot bring its arguments to one type; as the end of a sentence, which these are where the message has them.

@@ -190,7 +190,7 @@ fn text_functions_that_match_test_and_encode() {
          JSON_VALUE('{\"a\": {}}', '$.a') → NULL
          JSON_VALUE('{\"a\": null}', '$.a') → NULL
          JSON_VALUE('not json', '$.a') → NULL
-         JSON_VALUE('{}', 'a') → error: Execution error: JSON_VALUE: 'a' is no path; write one such as '$.a.b[0]'",
+         JSON_VALUE('{}', 'a') → error: Execution error: JSON_VALUE: 'a' is not a valid JSON path; write one such as '$.a.b[0]'",
     );
 }
 
@@ -311,9 +311,9 @@ fn functions_that_are_refused() {
          1 + CURRENT_TIME → error: line 1, column 12: CURRENT_TIME is not supported yet; write DATE_FORMAT(LOCALTIMESTAMP, 'HH:mm:ss'): there is no type TIME
          RAND_INTEGER(-5) → error: line 1, column 8: the bound of RAND_INTEGER must be positive; write RAND_INTEGER(10) for numbers from 0 to 9
          TO_TIMESTAMP_LTZ(1, 7) → error: line 1, column 28: the precision of TO_TIMESTAMP_LTZ must be from 0 to 6; write 0 for a number of seconds, 3 for milliseconds, 6 for microseconds
-         TIMESTAMPDIFF(FORTNIGHT, DATE '2003-01-02', DATE '2003-01-02') → error: line 1, column 22: FORTNIGHT is no unit of time; use YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND or MICROSECOND
-         'a' SIMILAR TO '(' → error: line 1, column 23: '(' is no SIMILAR TO pattern; close all brackets, and put what * + ? { repeat before them
-         DATE_FORMAT(DATE '2003-01-02', 'yyyy Q') → error: Execution error: 'yyyy Q' is no pattern of times: the letter Q (1 times) is not known; use y, M, d, H, h, m, s, S, a, E and D, and put words in quotes
+         TIMESTAMPDIFF(FORTNIGHT, DATE '2003-01-02', DATE '2003-01-02') → error: line 1, column 22: FORTNIGHT is not a valid unit of time; use YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND or MICROSECOND
+         'a' SIMILAR TO '(' → error: line 1, column 23: '(' is not a valid SIMILAR TO pattern; close all brackets, and put what * + ? { repeat before them
+         DATE_FORMAT(DATE '2003-01-02', 'yyyy Q') → error: Execution error: 'yyyy Q' is not a valid datetime pattern: the letter Q (1 times) is not known; use y, M, d, H, h, m, s, S, a, E and D, and put words in quotes
          SPLIT_INDEX(5, ',', 1) → error: Execution error: Function 'split_index' user-defined coercion failed with: Error during planning: argument 1 of SPLIT_INDEX is BIGINT; it must be a string: use CAST",
     );
 }

@@ -29,7 +29,7 @@ pub(crate) struct Shape {
     flat: Option<Candidates>,
     object: Option<Members>,
     array: Option<Box<Shape>>,
-    /// Whether something was seen that is no JSON, or lies too deep.
+    /// Whether something was seen that is not valid JSON, or lies too deep.
     is_text: bool,
 }
 

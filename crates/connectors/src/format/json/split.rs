@@ -148,7 +148,10 @@ impl JsonSplitter {
         Failure {
             row: line.start as u32..line.end as u32,
             column: self.first_column.clone(),
-            problem: format!("is no JSON object: {} is expected at character {character}", unexpected.expected),
+            problem: format!(
+                "is not a valid JSON object: {} is expected at character {character}",
+                unexpected.expected
+            ),
             value: line,
         }
     }
@@ -335,7 +338,7 @@ fn value(line: &[u8], start: usize) -> Result<(Span, usize), Unexpected> {
                 b"null" => Ok((Span::NULL, end)),
                 b"true" | b"false" => Ok((Span::plain(start, end), end)),
                 text if is_number(text) => Ok((Span::plain(start, end), end)),
-                [b'-' | b'0'..=b'9', ..] => unexpected(start, "a number as JSON has them"),
+                [b'-' | b'0'..=b'9', ..] => unexpected(start, "a JSON number"),
                 _ => unexpected(start, "a value"),
             }
         }
