@@ -340,7 +340,7 @@ impl Search<'_, '_> {
 
     /// The string or number that the error is about, in an expression.
     fn literal(&self, expression: &Expr) -> Option<Place> {
-        let (text, _) = self.error.message.rsplit_once(" is no ")?;
+        let (text, _) = self.error.message.rsplit_once(" is not a valid ")?;
         if let Expr::Value(value) | Expr::TypedString(sqlparser::ast::TypedString { value, .. }) = expression {
             let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
             let is_it = match &value.value {
