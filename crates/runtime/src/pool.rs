@@ -235,6 +235,9 @@ impl Crew {
     }
 }
 
+/// No run has this address.
+const NO_RUN: usize = 0;
+
 /// One of the threads.
 pub(crate) struct PoolWorker {
     pub crew: Arc<Crew>,
@@ -255,6 +258,8 @@ pub(crate) struct PoolWorker {
     pub waited_ns: Cell<u64>,
     /// How long it has taken to wake others since then.
     waking_ns: Cell<u64>,
+    /// The run of which it has a task, by its address.
+    taken_of: Cell<usize>,
 }
 
 /// Where a worker's thread runs.
@@ -307,6 +312,7 @@ impl PoolWorker {
             looked_ns: Cell::new(0),
             waited_ns: Cell::new(0),
             waking_ns: Cell::new(0),
+            taken_of: Cell::new(NO_RUN),
         }
     }
 
@@ -319,8 +325,12 @@ impl PoolWorker {
 
     fn fail_runs(&mut self, panic: &(dyn std::any::Any + Send)) {
         let runs: Vec<Arc<Shared>> = self.crew.runs().clone();
+        let taken_of = self.taken_of.replace(NO_RUN);
         for run in &runs {
-            run.state().fail(RunError::Internal(panic_text(panic).unwrap_or("a worker panicked").to_owned()));
+            let mut state = run.state();
+            state.fail(RunError::Internal(panic_text(panic).unwrap_or("a worker panicked").to_owned()));
+            // Nobody does a task that was taken when the worker panicked.
+            state.tasks_running -= usize::from(Arc::as_ptr(run).addr() == taken_of);
             run.waker.wake();
         }
     }
@@ -402,7 +412,11 @@ impl PoolWorker {
         look: &Look<'_>,
         (has_others, until_ns): (bool, u64),
     ) -> Option<Taken> {
+        self.taken_of.set(std::ptr::from_ref(run).addr());
         let taken = take(&mut state, look, self.crew.next_turn());
+        if taken.is_none() {
+            self.taken_of.set(NO_RUN);
+        }
         drop(state);
         // What is left is to be looked for anew; so it is where another worker was faster.
         run.waker.returned();
@@ -541,6 +555,7 @@ impl PoolWorker {
         let mut state = self.state_of(run);
         state.next = None;
         state.tasks_running -= 1;
+        self.taken_of.set(NO_RUN);
         state.decisions += 1;
         state.deciding_ns += started_ns.saturating_sub(looked_ns).saturating_sub(waited_ns + waking_ns);
         state.waited_ns += waited_ns;

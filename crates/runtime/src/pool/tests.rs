@@ -185,6 +185,10 @@ fn a_panic_of_a_worker_fails_the_runs_instead_of_leaving_them() {
     let endless = || node_of(Box::new(OneBatch { asked: Arc::default(), says_so: true }));
     let runs = [(); 2].map(|()| run_of(Some(endless()), Box::new(Each(|| {})), &pool));
     let mut worker = PoolWorker::new(pool.crew().clone(), 0);
+    // It had just taken a task of one of them.
+    let one = runs[0].handle().0;
+    one.state().tasks_running += 1;
+    worker.taken_of.set(Arc::as_ptr(&one).addr());
     worker.fail_runs(&"an index is out of bounds");
     for run in runs {
         let failure = run.wait().expect_err("it has no end of its own");

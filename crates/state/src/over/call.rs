@@ -432,7 +432,8 @@ impl<T: Value> FrameState<T> {
     /// The first value of each frame that is not NULL.
     fn first(&mut self, run: &Run<'_, T>, nullable: bool, results: &mut Results) {
         if let State::Value(first) = &mut self.state {
-            if run.nulls.is_none() && first.is_none() {
+            // A frame that ends by itself may end before what enters.
+            if run.nulls.is_none() && first.is_none() && !matches!(run.bounds, Bounds::Each(_)) {
                 *first = run.values.first().copied();
             }
             if let Some(first) = *first {

@@ -65,7 +65,9 @@ impl OverRows {
         let by_key = take(&ticks, &UInt32Array::from(order.clone()), None)?;
         let by_key = Int64Array::from(by_key.to_data());
         let mut keys = vec![0; ticks.len()];
+        let mut lengths = Vec::with_capacity(runs.len());
         for (number, run) in runs {
+            lengths.push((number, run.len()));
             self.add_partitions(number + 1);
             order[run.clone()].iter().for_each(|&row| keys[row as usize] = number as u32);
             self.partitions[number].rows += run.len() as u64;
@@ -76,6 +78,8 @@ impl OverRows {
         }
         let ticks = ticks.values().to_vec();
         waiting.add(piece.batch(time)?, keys, ticks, &mut self.partitions);
+        // Its number and its time.
+        lengths.into_iter().for_each(|(number, rows)| self.measure(number, 2 * size_of::<u64>() * rows));
         Ok(())
     }
 
