@@ -95,8 +95,6 @@ impl Fields<'_> {
 /// Decoded values of a column, so far.
 pub(crate) struct ColumnDecoder {
     field: Field,
-    /// Whether NULL stands where it cannot be: the rows are left out.
-    has_wrong_nulls: bool,
     values: Values,
     nulls: NullBufferBuilder,
 }
@@ -168,20 +166,16 @@ impl ColumnDecoder {
             DataType::Utf8View => Values::String { builder: StringViewBuilder::with_capacity(rows), block: None },
             nested => Values::Nested(Parts::new(nested, rows)),
         };
-        ColumnDecoder { field: field.clone(), has_wrong_nulls: false, values, nulls: NullBufferBuilder::new(rows) }
+        ColumnDecoder { field: field.clone(), values, nulls: NullBufferBuilder::new(rows) }
     }
 
     /// Decodes more fields; `wrong` hears the row's index among them and what is wrong with each that cannot be decoded,
     /// and NULL takes its place.
     pub(crate) fn extend(&mut self, fields: &Fields, wrong: &mut dyn FnMut(usize, Misfit)) {
-        let Self { field, has_wrong_nulls, values, nulls } = self;
+        let Self { field, values, nulls } = self;
         let nullable = field.is_nullable();
-        let mut wrong = |row, misfit: Misfit| {
-            *has_wrong_nulls |= !nullable && misfit.part.is_none();
-            wrong(row, misfit);
-        };
         if let Values::Nested(parts) = values {
-            return parts.extend(fields, nulls, field, &mut wrong);
+            return parts.extend(fields, nulls, field, wrong);
         }
         let wrong = &mut |row, why| {
             wrong(row, Misfit { why, problem: problem(why, field.data_type()), part: None });
@@ -218,9 +212,9 @@ impl ColumnDecoder {
 
     /// The column as a part of nested values, without NULL where it cannot be.
     pub(super) fn finish_part(self) -> ArrayRef {
-        let (nullable, has_wrong_nulls) = (self.field.is_nullable(), self.has_wrong_nulls);
+        let nullable = self.field.is_nullable();
         let values = self.finish();
-        if !nullable && has_wrong_nulls { without_nulls(&values) } else { values }
+        if !nullable && values.null_count() > 0 { without_nulls(&values) } else { values }
     }
 
     /// The column.
