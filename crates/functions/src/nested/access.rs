@@ -12,7 +12,7 @@ use datafusion_expr::ReturnFieldArgs;
 use pelton_data::column::sql_name;
 use pelton_data::spelling::closest;
 
-use super::{Call, Returned, as_held, refused, type_of};
+use super::{Call, Returned, refused, searched, type_of};
 
 /// Names of fields that a message shows.
 const NAMES_MAX: usize = 20;
@@ -125,9 +125,9 @@ fn element(lists: &ListArray, positions: &ArrayRef) -> Result<ArrayRef> {
 fn looked_up(maps: &MapArray, call: &Call<'_>) -> Result<ArrayRef> {
     let (keys, offsets) = (maps.keys(), maps.value_offsets());
     let is_wanted = match call.constant(1) {
-        Some(key) => eq(keys, &Scalar::new(as_held(&key.to_array()?, keys.data_type())?))?,
+        Some(key) => eq(keys, &Scalar::new(searched(&key.to_array()?, keys.data_type())?))?,
         None => {
-            let wanted = as_held(&call.column(1)?, keys.data_type())?;
+            let wanted = searched(&call.column(1)?, keys.data_type())?;
             let mut rows = UInt32Builder::with_capacity(keys.len());
             rows.append_value_n(0, offsets[0] as usize);
             for row in 0..maps.len() {

@@ -11,7 +11,8 @@ use datafusion_expr::ReturnFieldArgs;
 use datafusion_expr::type_coercion::binary::type_union_resolution;
 use pelton_data::column::{MAP_ENTRIES, MAP_KEY, MAP_VALUE, is_nested, sql_name};
 
-use super::{Call, Returned, as_held, checked_length, fits, held, refused, type_of};
+use super::fit::fitted;
+use super::{Call, Returned, checked_length, fits, held, refused, type_of};
 
 pub(super) fn row_type(arguments: &ReturnFieldArgs<'_>) -> Result<Returned> {
     let field = |(index, field): (usize, &FieldRef)| {
@@ -23,7 +24,7 @@ pub(super) fn row_type(arguments: &ReturnFieldArgs<'_>) -> Result<Returned> {
 
 pub(super) fn row(call: &Call<'_>, data_type: &DataType) -> Result<ArrayRef> {
     let DataType::Struct(fields) = data_type else { unreachable!("it is a ROW") };
-    let columns = fields.iter().enumerate().map(|(index, field)| as_held(&call.column(index)?, field.data_type()));
+    let columns = fields.iter().enumerate().map(|(index, field)| fitted(&call.column(index)?, field.data_type()));
     let columns = columns.collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, None, call.rows)?))
 }
@@ -67,7 +68,7 @@ pub(super) fn array(call: &Call<'_>, data_type: &DataType) -> Result<ArrayRef> {
     let DataType::List(item) = data_type else { unreachable!("it is an ARRAY") };
     let width = call.arguments.len();
     checked_length(width * call.rows, "ARRAYs")?;
-    let columns = (0..width).map(|index| as_held(&call.column(index)?, item.data_type()));
+    let columns = (0..width).map(|index| fitted(&call.column(index)?, item.data_type()));
     let values = interleaved(&columns.collect::<Result<Vec<_>>>()?, call.rows)?;
     let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(width, call.rows));
     Ok(Arc::new(ListArray::try_new(item.clone(), offsets, values, None)?))
@@ -94,7 +95,7 @@ pub(super) fn map(call: &Call<'_>, data_type: &DataType) -> Result<ArrayRef> {
     checked_length(width * call.rows, "MAPs")?;
     let side = |side: usize| {
         let wanted = fields[side].data_type();
-        let columns = (0..width).map(|index| as_held(&call.column(2 * index + side)?, wanted));
+        let columns = (0..width).map(|index| fitted(&call.column(2 * index + side)?, wanted));
         interleaved(&columns.collect::<Result<Vec<_>>>()?, call.rows)
     };
     let (keys, values) = (side(0)?, side(1)?);

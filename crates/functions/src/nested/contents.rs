@@ -12,7 +12,7 @@ use datafusion_expr::ReturnFieldArgs;
 use pelton_data::column::{is_nested, sql_name};
 
 use super::access::map_fields;
-use super::{Call, Returned, as_held, held, refused, type_of};
+use super::{Call, Returned, held, refused, searched, type_of};
 
 pub(super) fn count_type(arguments: &ReturnFieldArgs<'_>) -> Result<Returned> {
     let field = &arguments.arg_fields[0];
@@ -90,7 +90,10 @@ pub(super) fn contains(call: &Call<'_>, _: &DataType) -> Result<ArrayRef> {
         let none = BooleanArray::from(vec![false; lists.len()]).values().clone();
         return Ok(Arc::new(BooleanArray::new(none, lists.nulls().cloned())));
     }
-    let wanted = as_held(&call.column(1)?, lists.values().data_type())?;
+    let asked = call.column(1)?;
+    let wanted = searched(&asked, lists.values().data_type())?;
+    let asked_nulls = asked.logical_nulls();
+    let can_be = |row: usize| wanted.is_valid(row) || asked_nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
     let first = offsets[0] as usize;
     let rows: UInt32Array = (0..lists.len())
         .flat_map(|row| std::iter::repeat_n(row as u32, (offsets[row + 1] - offsets[row]) as usize))
@@ -99,7 +102,8 @@ pub(super) fn contains(call: &Call<'_>, _: &DataType) -> Result<ArrayRef> {
     let elements = lists.values().slice(first, rows.len());
     let is_same = not_distinct(&elements, &take(&wanted, &rows, None)?)?;
     let has = |row: usize| {
-        (offsets[row] as usize - first..offsets[row + 1] as usize - first).any(|element| is_same.value(element))
+        let mut elements = offsets[row] as usize - first..offsets[row + 1] as usize - first;
+        can_be(row) && elements.any(|element| is_same.value(element))
     };
     let found = arrow::buffer::BooleanBuffer::collect_bool(lists.len(), has);
     Ok(Arc::new(BooleanArray::new(found, lists.nulls().cloned())))

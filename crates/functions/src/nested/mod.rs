@@ -14,9 +14,11 @@ mod fit;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, new_null_array};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::kernels::cmp::distinct;
+use arrow::compute::{cast, nullif};
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use datafusion_common::{DataFusionError, Result, ScalarValue, exec_err, internal_err};
 use datafusion_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -199,14 +201,26 @@ fn held(data_type: &DataType) -> DataType {
     }
 }
 
-/// Values as those of a type that [`held`] gives, or that holds all of theirs.
-fn as_held(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-    match values.data_type() {
-        own if own == data_type => Ok(values.clone()),
-        DataType::Null => Ok(new_null_array(data_type, values.len())),
-        own if fits(own, data_type) => fit::fitted(values, data_type),
-        _ => Ok(cast(values, data_type)?),
+/// Values to search for among values of another type: NULL for one that this type cannot hold exactly, which is equal to none of them.
+fn searched(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    if values.data_type() == data_type || !values.data_type().is_numeric() {
+        return fit::fitted(values, data_type);
     }
+    let found = cast(values, data_type)?;
+    let back = cast(&found, values.data_type())?;
+    let is_other = match values.data_type().is_floating() {
+        true => {
+            let [values, back] = [cast(values, &DataType::Float64)?, cast(&back, &DataType::Float64)?];
+            let [values, back] = [values.as_primitive::<Float64Type>(), back.as_primitive::<Float64Type>()];
+            let is_other = |row: usize| {
+                let (one, other) = (values.value(row), back.value(row));
+                back.is_null(row) || one != other && !(one.is_nan() && other.is_nan())
+            };
+            BooleanArray::new(BooleanBuffer::collect_bool(values.len(), is_other), None)
+        }
+        false => distinct(values, &back)?,
+    };
+    Ok(nullif(&found, &is_other)?)
 }
 
 /// Refuses to make more values than an array can hold.
