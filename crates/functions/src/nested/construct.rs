@@ -6,13 +6,14 @@ use arrow::array::{Array, ArrayRef, ListArray, MapArray, StructArray, UInt32Arra
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{concat, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
-use datafusion_common::{Result, exec_err};
+use arrow::row::{RowConverter, SortField};
+use datafusion_common::{Result, ScalarValue, exec_err};
 use datafusion_expr::ReturnFieldArgs;
 use datafusion_expr::type_coercion::binary::type_union_resolution;
 use pelton_data::column::{MAP_ENTRIES, MAP_KEY, MAP_VALUE, is_nested, sql_name};
 
 use super::fit::fitted;
-use super::{Call, Returned, checked_length, fits, held, refused, type_of};
+use super::{Call, Returned, checked_length, held, refused, type_of};
 
 pub(super) fn row_type(arguments: &ReturnFieldArgs<'_>) -> Result<Returned> {
     let field = |(index, field): (usize, &FieldRef)| {
@@ -34,20 +35,46 @@ fn common(arguments: &ReturnFieldArgs<'_>, first: usize, step: usize, what: &str
     let fields = arguments.arg_fields;
     let indices = || (first..fields.len()).step_by(step);
     let nullable = indices().any(|index| fields[index].is_nullable());
-    let typed: Vec<usize> = indices().filter(|&index| !fields[index].data_type().is_null()).collect();
-    let types: Vec<DataType> = typed.iter().map(|&index| held(fields[index].data_type())).collect();
-    let Some(own) = types.first() else { return Ok((DataType::Utf8View, nullable)) };
-    let Some(other) = types.iter().position(|other| other != own && !fits(other, own)) else {
-        return Ok((own.clone(), nullable));
-    };
-    let are_numbers = types.iter().all(DataType::is_numeric);
-    match type_union_resolution(&types).filter(|_| are_numbers) {
-        Some(common) => Ok((common, nullable)),
-        None => {
-            let [own, other] = [typed[0], typed[other]].map(|index| type_of(arguments, index));
-            refused(format!("{what} are of types {own} and {other}; CAST them to one type"))
-        }
+    let mut typed = indices().filter(|&index| !fields[index].data_type().is_null());
+    let Some(own) = typed.next() else { return Ok((DataType::Utf8View, nullable)) };
+    let mut common = held(fields[own].data_type());
+    for other in typed {
+        common = match common_type(&common, &held(fields[other].data_type())) {
+            Some(common) => common,
+            None => {
+                let [own, other] = [own, other].map(|index| type_of(arguments, index));
+                return refused(format!("{what} are of types {own} and {other}; CAST them to one type"));
+            }
+        };
     }
+    Ok((common, nullable))
+}
+
+/// The type that holds the values of two types, part by part; the fields of a ROW have the names that they have in the first.
+fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {
+    use DataType::{Date32, List, Map, Struct, Timestamp};
+    match (one, other) {
+        _ if one == other => Some(one.clone()),
+        (Struct(one), Struct(other)) if one.len() == other.len() => {
+            let fields = one.iter().zip(other).map(|(one, other)| common_part(one, other));
+            fields.collect::<Option<Fields>>().map(Struct)
+        }
+        (List(one), List(other)) => common_part(one, other).map(|item| List(Arc::new(item))),
+        (Map(one, is_ordered), Map(other, _)) => {
+            common_part(one, other).map(|entries| Map(Arc::new(entries), *is_ordered))
+        }
+        (Timestamp(unit, zone), Timestamp(other, other_zone)) if zone.is_some() == other_zone.is_some() => {
+            Some(Timestamp(*unit.max(other), zone.clone()))
+        }
+        (timestamp @ Timestamp(_, None), Date32) | (Date32, timestamp @ Timestamp(_, None)) => Some(timestamp.clone()),
+        _ if one.is_numeric() && other.is_numeric() => type_union_resolution(&[one.clone(), other.clone()]),
+        _ => None,
+    }
+}
+
+fn common_part(one: &Field, other: &Field) -> Option<Field> {
+    let common = common_type(&held(one.data_type()), &held(other.data_type()))?;
+    Some(Field::new(one.name(), common, one.is_nullable() || other.is_nullable()))
 }
 
 pub(super) fn array_type(arguments: &ReturnFieldArgs<'_>) -> Result<Returned> {
@@ -102,7 +129,51 @@ pub(super) fn map(call: &Call<'_>, data_type: &DataType) -> Result<ArrayRef> {
     if keys.null_count() > 0 {
         return exec_err!("a key of a MAP is NULL");
     }
-    let entries = StructArray::try_new(fields.clone(), vec![keys, values], None)?;
-    let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(width, call.rows));
+    let (columns, offsets) = match has_distinct_keys(call) {
+        true => (vec![keys, values], OffsetBuffer::from_lengths(std::iter::repeat_n(width, call.rows))),
+        false => last_of_keys(&keys, &values, width, call.rows)?,
+    };
+    let entries = StructArray::try_new(fields.clone(), columns, None)?;
     Ok(Arc::new(MapArray::try_new(field.clone(), offsets, entries, None, false)?))
+}
+
+/// Whether the keys of a call of MAP are constants of one type, none equal to another.
+fn has_distinct_keys(call: &Call<'_>) -> bool {
+    let mut keys: Vec<&ScalarValue> = Vec::new();
+    (0..call.arguments.len()).step_by(2).all(|index| match call.constant(index) {
+        Some(key) if keys.iter().all(|other| key.data_type() == other.data_type() && key != *other) => {
+            keys.push(key);
+            true
+        }
+        _ => false,
+    })
+}
+
+/// The keys and values of maps of `width` entries without repeated keys, and where each map begins and ends. A key keeps its first place, and has its last value.
+fn last_of_keys(
+    keys: &ArrayRef,
+    values: &ArrayRef,
+    width: usize,
+    rows: usize,
+) -> Result<(Vec<ArrayRef>, OffsetBuffer<i32>)> {
+    let converter = RowConverter::new(vec![SortField::new(keys.data_type().clone())])?;
+    let comparable = converter.convert_columns(std::slice::from_ref(keys))?;
+    let (mut first, mut last) = (Vec::<u32>::with_capacity(keys.len()), Vec::<u32>::with_capacity(keys.len()));
+    let mut lengths = Vec::with_capacity(rows);
+    for row in 0..rows {
+        let begin = first.len();
+        for entry in row * width..(row + 1) * width {
+            let key = comparable.row(entry);
+            match first[begin..].iter().position(|&other| comparable.row(other as usize) == key) {
+                Some(place) => last[begin + place] = entry as u32,
+                None => {
+                    first.push(entry as u32);
+                    last.push(entry as u32);
+                }
+            }
+        }
+        lengths.push(first.len() - begin);
+    }
+    let columns = vec![take(keys, &UInt32Array::from(first), None)?, take(values, &UInt32Array::from(last), None)?];
+    Ok((columns, OffsetBuffer::from_lengths(lengths)))
 }
