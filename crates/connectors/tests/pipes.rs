@@ -58,6 +58,28 @@ fn rows_of_a_pipe_are_there_as_soon_as_they_are_written() {
 }
 
 #[test]
+fn objects_of_a_pipe_may_go_over_several_lines() {
+    let directory = Directory::new();
+    let path = pipe(&directory);
+    let request = request(schema("a BIGINT, b STRING"), options(&path, &["format=json"]));
+    let mut source = open_source(&request).unwrap();
+    assert!(matches!(source.read(0).unwrap(), Read::Wait(_)));
+    let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+    let mut write = |text: &str| writer.write_all(text.as_bytes()).unwrap();
+    for text in ["\n", "{\n", "  \n"] {
+        write(text);
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(matches!(source.read(0).unwrap(), Read::Wait(_)), "after {text:?}");
+    }
+    write("  \"a\": 1,\n  \"b\": \"one\"\n}\n");
+    assert_eq!(next(source.as_mut()).unwrap(), ["1|one"]);
+    write("{ \"a\":\n2}");
+    drop(writer);
+    assert_eq!(next(source.as_mut()).unwrap(), ["2|NULL"]);
+    assert_eq!(next(source.as_mut()), None);
+}
+
+#[test]
 fn the_columns_of_a_pipe_must_be_declared() {
     let directory = Directory::new();
     let path = pipe(&directory);

@@ -241,7 +241,7 @@ impl OpenFile {
         let Beginning { reader, file: opened, bytes } = beginning;
         bytes.reserve(first_bytes.min(file.size as usize + 1));
         let filled = fill_unchanged(&mut **reader, opened.as_ref(), bytes, first_bytes).map_err(input)?;
-        if filled == Filled::Pending && !bytes.contains(&b'\n') {
+        if filled == Filled::Pending && !is_beginning_known(format, bytes) {
             return Ok(Next::Later);
         }
         let mut rest = std::mem::take(bytes);
@@ -393,6 +393,12 @@ impl OpenFile {
     fn input(&self, problem: String) -> SourceError {
         SourceError::Input { place: self.place.clone(), problem }
     }
+}
+
+/// Whether the first bytes of an input, of which more will come, tell how its rows are read.
+fn is_beginning_known(format: &TextFormat, bytes: &[u8]) -> bool {
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    text.contains(&b'\n') && (!matches!(format.kind, TextKind::Json { .. }) || Layout::known(text).is_some())
 }
 
 fn newlines(bytes: &[u8]) -> u64 {

@@ -17,12 +17,17 @@ pub(crate) enum Layout {
 impl Layout {
     /// The layout of a file that begins with `bytes`, and where its objects begin.
     pub(crate) fn of(bytes: &[u8]) -> (Layout, usize) {
+        Layout::known(bytes).unwrap_or_default()
+    }
+
+    /// The layout of an input that begins with `bytes`, and where its objects begin; `None` where it depends on the bytes behind them.
+    pub(crate) fn known(bytes: &[u8]) -> Option<(Layout, usize)> {
         let start = after(bytes, 0, |byte| byte.is_ascii_whitespace());
-        match bytes.get(start) {
-            Some(b'[') => (Layout::Array, start + 1),
-            Some(b'{') if !begins_with_line(&bytes[start..]) => (Layout::Values, 0),
+        Some(match bytes.get(start)? {
+            b'[' => (Layout::Array, start + 1),
+            b'{' if !begins_with_line(&bytes[start..])? => (Layout::Values, 0),
             _ => (Layout::Lines, 0),
-        }
+        })
     }
 
     /// Where the last whole row of `bytes` ends, which begins with one; `None` where there is none.
@@ -57,14 +62,14 @@ impl Layout {
     }
 }
 
-/// Whether a text that begins with a brace has a whole object in its first line, or lines that each begin with one.
-fn begins_with_line(bytes: &[u8]) -> bool {
-    let Some(line) = memchr::memchr(b'\n', bytes) else { return true };
+/// Whether a text that begins with a brace has a whole object in its first line, or lines that each begin with one. `None` where the text is too short to tell.
+fn begins_with_line(bytes: &[u8]) -> Option<bool> {
+    let line = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
     if nested_end(&bytes[..line], 0).is_ok() {
-        return true;
+        return Some(true);
     }
     let next = after(bytes, line, |byte| byte.is_ascii_whitespace());
-    bytes.get(next).is_none_or(|&byte| byte == b'{')
+    bytes.get(next).map(|&byte| byte == b'{')
 }
 
 fn after(bytes: &[u8], at: usize, is_skipped: impl Fn(u8) -> bool) -> usize {
@@ -85,6 +90,24 @@ mod tests {
         assert_eq!(of("{\n  \"a\": 1\n}\n"), (Layout::Values, 0));
         assert_eq!(of("{\"a\": {\n\"b\": 1}}\n"), (Layout::Values, 0));
         assert_eq!(of(" [\n{\"a\": 1}]"), (Layout::Array, 2));
+    }
+
+    #[test]
+    fn a_layout_is_unknown_until_its_first_object_or_second_line_has_come() {
+        for text in ["", " \n", "{", "\n{\"a\"", "{\n", "{\"a\": 1\n \n"] {
+            assert_eq!(Layout::known(text.as_bytes()), None, "{text:?}");
+            assert_eq!(Layout::of(text.as_bytes()), (Layout::Lines, 0), "{text:?} and no more");
+        }
+        for (text, layout) in [
+            ("x", (Layout::Lines, 0)),
+            ("{}", (Layout::Lines, 0)),
+            ("{\"a\": 1}\n", (Layout::Lines, 0)),
+            ("{\n{", (Layout::Lines, 0)),
+            ("{\n\"", (Layout::Values, 0)),
+            ("\n[", (Layout::Array, 2)),
+        ] {
+            assert_eq!(Layout::known(text.as_bytes()), Some(layout), "{text:?}");
+        }
     }
 
     #[test]
