@@ -2,7 +2,7 @@
 
 mod support;
 
-use pelton_connectors::TableRequest;
+use pelton_connectors::{TableRequest, declared};
 use support::{Directory, options, read, request, rows, schema};
 
 /// A file with `content` in a format, its columns, its options, and the rows it has or the message it gets.
@@ -295,8 +295,20 @@ fn json_lines() {
     ] {
         wrong(line, &[], &format!("FILE, row 1, column 'a': '{line}' is not a valid JSON object: {problem}"));
     }
-    // A line may have several objects.
+    // A line may have several objects: the number of a row is that of its line.
     let second =
         "FILE, row 1, column 'a': '{' is not a valid JSON object: a name in double quotes is expected at character 2";
     wrong("{\"a\":1} {", &[], second);
+}
+
+#[test]
+fn a_line_may_have_very_many_objects() {
+    const OBJECTS: usize = 200_000;
+    let directory = Directory::new();
+    let path = directory.file("t.json", "{\"a\":1}".repeat(OBJECTS) + " {\"a\":2}\n\n{\"a\":3}\n");
+    let table = read(&request(schema("a INT"), options(&path, &[]))).unwrap();
+    assert_eq!(table.rows.num_rows(), OBJECTS + 2);
+    assert_eq!(rows(&table.rows.slice(OBJECTS - 1, 3)), ["1", "2", "3"]);
+    let declared = declared(&options(&path, &[])).unwrap().unwrap();
+    assert_eq!(declared.schema, schema("a BIGINT"));
 }

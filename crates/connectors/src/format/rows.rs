@@ -99,6 +99,17 @@ pub(crate) struct Split {
     pub(crate) failures: Vec<Failure>,
     /// Whether the chunk is of JSON lines and has control characters besides line ends.
     pub(crate) has_controls: bool,
+    /// The line of JSON that was split last: the next object may lie in it.
+    pub(crate) line: Line,
+}
+
+/// Where a line of a chunk ends.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Line {
+    /// End of its text, without the line end and blanks before it.
+    pub(crate) end: usize,
+    /// Start of the next line.
+    pub(crate) next: usize,
 }
 
 /// A row that cannot be decoded, and why.
@@ -124,9 +135,17 @@ struct WrongValue {
 impl Split {
     /// Nothing yet, of so many fields a row.
     pub(crate) fn new(width: usize) -> Split {
-        Split { width, spans: Vec::new(), rows: Vec::new(), failures: Vec::new(), has_controls: false }
+        Split {
+            width,
+            spans: Vec::new(),
+            rows: Vec::new(),
+            failures: Vec::new(),
+            has_controls: false,
+            line: Line::default(),
+        }
     }
 
+    /// Forgets the rows. The line stays: it may have more of them.
     fn clear(&mut self) {
         self.spans.clear();
         self.rows.clear();

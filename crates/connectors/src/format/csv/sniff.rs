@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::split::CsvSplitter;
 use super::{Dialect, IGNORE_FIRST_LINE};
-use crate::format::rows::{Span, Split};
+use crate::format::rows::Split;
 
 /// Rows that are looked at.
 const ROWS: usize = 1_000;
@@ -68,8 +68,7 @@ fn candidates(dialect: &Dialect, is_told: &dyn Fn(&str) -> bool) -> Vec<Dialect>
 fn score(dialect: &Dialect, first: &[String], bytes: &[u8]) -> f64 {
     let all: Vec<usize> = (0..first.len()).collect();
     let splitter = CsvSplitter::new(dialect.clone(), vec![String::new(); first.len()], &all);
-    let (spans, rows, failures) = (Vec::<Span>::new(), Vec::new(), Vec::new());
-    let mut split = Split { width: first.len(), spans, rows, failures, has_controls: false };
+    let mut split = Split::new(first.len());
     splitter.split(bytes, 0, ROWS, &mut split);
     let (right, wrong) = (split.rows.len() as f64, split.failures.len() as f64);
     right / (right + wrong).max(1.0) * if first.len() > 1 { 1.0 } else { 0.5 }

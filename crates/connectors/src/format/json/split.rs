@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::layout::Layout;
-use crate::format::rows::{Failure, Span, Split};
+use crate::format::rows::{Failure, Line, Span, Split};
 
 /// A member that no column wants.
 const UNWANTED: usize = usize::MAX;
@@ -58,7 +58,8 @@ impl JsonSplitter {
         let mut handled = 0;
         let mut order = Order::new();
         while at < bytes.len() && handled < rows_max {
-            let (start, end, next) = self.next_row(bytes, at);
+            let start = self.next_object(bytes, at, &mut split.line);
+            let Line { end, next } = split.line;
             if start == end {
                 at = next;
                 continue;
@@ -67,6 +68,17 @@ impl JsonSplitter {
             at = self.row(bytes, start, end, &mut order, split).unwrap_or(next);
         }
         at
+    }
+
+    /// Where the object at `at` begins: in `line`, or in the next one, which `line` then is.
+    #[inline]
+    fn next_object(&self, bytes: &[u8], at: usize, line: &mut Line) -> usize {
+        if at < line.next {
+            return at;
+        }
+        let start;
+        (start, line.end, line.next) = self.next_row(bytes, at);
+        start
     }
 
     /// Where what comes at `at` begins and ends, and where the next begins: a line, or a value.
@@ -165,8 +177,10 @@ pub(crate) fn for_each_name(bytes: &[u8], layout: Layout, rows_max: usize, name:
     };
     let splitter = JsonSplitter::new(Vec::new(), String::new(), false, layout);
     let (mut at, mut handled) = (0, 0);
+    let mut line = Line::default();
     while at < bytes.len() && handled < rows_max {
-        let (start, end, next) = splitter.next_row(bytes, at);
+        let start = splitter.next_object(bytes, at, &mut line);
+        let Line { end, next } = line;
         at = next;
         if start == end {
             continue;
