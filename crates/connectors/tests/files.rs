@@ -5,6 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
+use arrow::datatypes::DataType;
 use pelton_connectors::{declared, is_bounded, open_sink, open_source};
 use pelton_runtime::source::{Decoded, Read, Source};
 use support::{Directory, options, read, request, rows, schema};
@@ -214,4 +215,41 @@ fn tables_without_columns_take_those_of_their_files() {
     let path =
         directory.file("t.json", "{\"a\":1,\"b\":\"1\"}\n{\"c\":{\"d\":1},\"a\":2.5,\"t\":\"2013-01-31T08:15:00Z\"}\n");
     assert_eq!(shown(&path, &[]).unwrap(), "a DOUBLE, b STRING, c ROW<`d` BIGINT>, t TIMESTAMP_LTZ(3)");
+}
+
+#[test]
+fn columns_of_json_are_inferred_up_to_a_limit() {
+    const COLUMNS_MAX: usize = 4_096;
+    let directory = Directory::new();
+    let fresh = |count: usize| {
+        let lines = (0..count).map(|line| format!("{{\"k{line}\":{}}}\n", if line % 2 == 0 { "1" } else { "\"x\"" }));
+        directory.file("t.json", lines.collect::<String>())
+    };
+    let declared = |path: &str| declared(&options(path, &[])).map(|declared| declared.unwrap().schema);
+    let most = declared(&fresh(COLUMNS_MAX)).unwrap();
+    assert_eq!(most.fields().len(), COLUMNS_MAX);
+    for (at, data_type) in [(0, DataType::Int64), (1, DataType::Utf8View), (4_095, DataType::Utf8View)] {
+        assert_eq!((most.field(at).name(), most.field(at).data_type()), (&format!("k{at}"), &data_type));
+    }
+    for count in [COLUMNS_MAX + 1, 20_480] {
+        let path = fresh(count);
+        let message = declared(&path).unwrap_err().to_string().replace(&path, "FILE");
+        let problem = "has more than 4096 different members in its first rows: name its columns and their types";
+        assert_eq!(message, format!("FILE: {problem}"));
+    }
+}
+
+#[test]
+fn types_of_json_are_those_of_all_first_rows() {
+    let directory = Directory::new();
+    // More rows than are split at once, and more columns than are compared one by one.
+    let mut lines: Vec<String> = (0..3_000).map(|line| format!("{{\"k{}\":1,\"a\":1}}\n", line % 40)).collect();
+    lines[2_500] = "{\"k7\":\"x\",\"a\":1.5}\n".into();
+    let path = directory.file("t.json", lines.concat());
+    let found = declared(&options(&path, &[])).unwrap().unwrap().schema;
+    let data_type = |name: &str| found.field_with_name(name).unwrap().data_type().clone();
+    assert_eq!(found.fields().len(), 41);
+    assert_eq!(data_type("a"), DataType::Float64);
+    assert_eq!(data_type("k7"), DataType::Utf8View);
+    assert_eq!(data_type("k39"), DataType::Int64);
 }

@@ -109,7 +109,7 @@ fn check(name: FormatName, dialect: OptionPairs, schema: &SchemaRef, bytes: &[u8
     let is_contradicted = dialect.iter().any(|(option, _)| *option == "json.fail-on-missing-field");
     let ignore = name.ignore_option().filter(|_| !is_contradicted);
     let nulling = ignore.map(|ignore| format(name, dialect, (ignore, "true")));
-    infer(&skipping, &|_| false, bytes);
+    infer(&skipping, &|_| false, bytes).ok();
     let skipped = read(&skipping, schema, bytes, bytes.len() + 1);
     let stopped = read(&stopping, schema, bytes, bytes.len() + 1);
     match (&skipped, &stopped) {

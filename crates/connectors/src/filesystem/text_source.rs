@@ -167,7 +167,8 @@ pub(super) fn declared_schema(
         return Err(ConnectorError::place(&file.place, problem));
     }
     let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
-    Ok(infer(format, is_told, text).filter(|inferred| !inferred.schema.fields().is_empty()))
+    let inferred = infer(format, is_told, text).map_err(|problem| ConnectorError::place(&file.place, problem))?;
+    Ok(inferred.filter(|inferred| !inferred.schema.fields().is_empty()))
 }
 
 impl Source for TextSource {

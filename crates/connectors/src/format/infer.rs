@@ -9,11 +9,14 @@ use super::csv::{Dialect, IGNORE_FIRST_LINE};
 use super::json::infer::Shape;
 use super::json::layout::Layout;
 use super::json::split::JsonSplitter;
-use super::rows::{Span, Split, Splitter};
+use super::rows::{SPLIT_ROWS, Span, Split, Splitter};
 use super::{TextFormat, TextKind, json, time, value};
 
 /// Rows that types are inferred from.
 pub(crate) const INFER_ROWS: usize = 20_480;
+
+/// Columns that are inferred. A file of more different members has data for names.
+const COLUMNS_MAX: usize = 4_096;
 
 /// The option that says how JSON has timestamps.
 const TIMESTAMP_FORMAT: &str = "json.timestamp-format.standard";
@@ -125,15 +128,22 @@ pub(crate) struct Inferred {
 
 /// The columns of a file that begins with `bytes`, whole rows, from the first [`INFER_ROWS`] of them. `None` where there
 /// are no rows. `is_told` says which options the table has.
-pub(crate) fn infer(format: &TextFormat, is_told: &dyn Fn(&str) -> bool, bytes: &[u8]) -> Option<Inferred> {
-    match &format.kind {
+///
+/// # Errors
+/// What is wrong with the file, where it has too many columns.
+pub(crate) fn infer(
+    format: &TextFormat,
+    is_told: &dyn Fn(&str) -> bool,
+    bytes: &[u8],
+) -> Result<Option<Inferred>, String> {
+    Ok(match &format.kind {
         TextKind::Csv(dialect) => infer_csv(format, dialect, is_told, bytes),
         TextKind::Raw(_) => {
             let line = Field::new("line", DataType::Utf8View, true);
             Some(Inferred { schema: Schema::new(vec![line]), options: Vec::new(), header: None })
         }
-        TextKind::Json { .. } => infer_json(format, is_told, bytes),
-    }
+        TextKind::Json { .. } => Some(infer_json(format, is_told, bytes)?),
+    })
 }
 
 fn infer_csv(format: &TextFormat, told: &Dialect, is_told: &dyn Fn(&str) -> bool, bytes: &[u8]) -> Option<Inferred> {
@@ -178,16 +188,26 @@ fn is_header(first: &[String], below: &[Candidates], rules: &FieldRules) -> bool
     misfits || is_all_text && is_named && are_different
 }
 
-fn infer_json(format: &TextFormat, is_told: &dyn Fn(&str) -> bool, bytes: &[u8]) -> Option<Inferred> {
+fn infer_json(format: &TextFormat, is_told: &dyn Fn(&str) -> bool, bytes: &[u8]) -> Result<Inferred, String> {
     let (layout, start) = Layout::of(bytes);
     let bytes = &bytes[start..];
     let names = json::names(bytes, layout, INFER_ROWS);
+    if names.len() > COLUMNS_MAX {
+        return Err(format!(
+            "has more than {COLUMNS_MAX} different members in its first rows: name its columns and their types"
+        ));
+    }
     let splitter = Splitter::Json(JsonSplitter::new(names.clone(), String::new(), false, layout));
     let mut split = Split::new(names.len());
-    splitter.split(bytes, 0, INFER_ROWS, &mut split);
     let mut shapes: Vec<Shape> = names.iter().map(|_| Shape::default()).collect();
-    for row in split.spans.chunks_exact(names.len().max(1)) {
-        row.iter().zip(&mut shapes).for_each(|(span, shape)| shape.add(bytes, *span, &format.rules, 0));
+    let (mut at, mut rows) = (0, 0);
+    while at < bytes.len() && rows < INFER_ROWS {
+        split.clear();
+        at = splitter.split(bytes, at, SPLIT_ROWS.min(INFER_ROWS - rows), &mut split);
+        rows += split.rows.len() + split.failures.len();
+        for row in split.spans.chunks_exact(names.len().max(1)) {
+            row.iter().zip(&mut shapes).for_each(|(span, shape)| shape.add(bytes, *span, &format.rules, 0));
+        }
     }
     let field = |(name, shape): (&String, &Shape)| Field::new(name, shape.data_type(), true);
     let schema = Schema::new(names.iter().zip(&shapes).map(field).collect::<Vec<_>>());
@@ -195,7 +215,7 @@ fn infer_json(format: &TextFormat, is_told: &dyn Fn(&str) -> bool, bytes: &[u8])
     if shapes.iter().any(Shape::has_iso) && !is_told(TIMESTAMP_FORMAT) {
         options.push((TIMESTAMP_FORMAT, "ISO-8601".to_string()));
     }
-    Some(Inferred { schema, options, header: None })
+    Ok(Inferred { schema, options, header: None })
 }
 
 /// What the values of each column could be, of the rows from `start` on.

@@ -21,7 +21,7 @@ use crate::ConnectorError;
 use crate::options::Options;
 
 /// Rows split before their columns are decoded: their fields' places stay in the first-level caches.
-const SPLIT_ROWS: usize = 1024;
+pub(super) const SPLIT_ROWS: usize = 1024;
 
 /// Characters of a value, and bytes of a row, that messages and rejected rows show.
 pub(crate) const VALUE_CHARACTERS_MAX: usize = 100;
@@ -146,7 +146,7 @@ impl Split {
     }
 
     /// Forgets the rows. The line stays: it may have more of them.
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.spans.clear();
         self.rows.clear();
         self.failures.clear();

@@ -11,19 +11,22 @@ pub(crate) mod compact;
 pub(crate) mod infer;
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 
 use self::layout::Layout;
 
 /// The names of all members of the first `rows_max` objects of a text, in the order in which they first occur.
 pub(crate) fn names(bytes: &[u8], layout: Layout, rows_max: usize) -> Vec<String> {
-    let names = RefCell::new(Vec::<String>::new());
+    let found = RefCell::new((Vec::new(), HashSet::new()));
     split::for_each_name(bytes, layout, rows_max, |name| {
-        let mut names = names.borrow_mut();
-        if !names.iter().any(|known| known.as_bytes() == name) {
-            names.push(String::from_utf8_lossy(name).into_owned());
+        let (names, known) = &mut *found.borrow_mut();
+        let name = String::from_utf8_lossy(name);
+        if !known.contains(name.as_ref()) {
+            names.push(name.to_string());
+            known.insert(name.into_owned());
         }
     });
-    names.into_inner()
+    found.into_inner().0
 }
 
 /// The text of a string without its escape sequences, or `None` where one of them means nothing.

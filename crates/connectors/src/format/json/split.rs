@@ -1,5 +1,6 @@
 //! JSON objects into the members that columns want.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::layout::Layout;
@@ -8,10 +9,15 @@ use crate::format::rows::{Failure, Line, Span, Split};
 /// A member that no column wants.
 const UNWANTED: usize = usize::MAX;
 
+/// Wanted columns up to which a name is compared with each.
+const FEW_COLUMNS: usize = 16;
+
 /// Splits the rows of a table.
 pub(crate) struct JsonSplitter {
     /// Names of the wanted columns.
     wanted: Vec<String>,
+    /// Their places by name, where they are more than a few.
+    places: HashMap<Vec<u8>, usize>,
     /// A column to name where a line is no object at all.
     first_column: String,
     /// Whether an object without one of them is an error.
@@ -40,7 +46,9 @@ impl JsonSplitter {
         fail_on_missing_field: bool,
         layout: Layout,
     ) -> JsonSplitter {
-        JsonSplitter { wanted, first_column, fail_on_missing_field, layout }
+        let named = if wanted.len() > FEW_COLUMNS { wanted.as_slice() } else { &[] };
+        let places = named.iter().enumerate().map(|(place, name)| (name.clone().into_bytes(), place)).collect();
+        JsonSplitter { wanted, places, first_column, fail_on_missing_field, layout }
     }
 
     /// Where the last whole row of `bytes` ends, which begins with one; `None` where there is none.
@@ -138,6 +146,9 @@ impl JsonSplitter {
     }
 
     fn place(&self, key: &[u8]) -> Option<usize> {
+        if self.wanted.len() > FEW_COLUMNS {
+            return self.places.get(key).copied();
+        }
         self.wanted.iter().position(|name| name.as_bytes() == key)
     }
 
