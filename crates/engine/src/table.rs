@@ -203,7 +203,8 @@ fn request(
         event_time,
         block_rows: settings.block_rows,
         seed: settings.seed,
-        strict_values: settings.strict_values,
+        // Nobody asked for a type that was guessed from the first rows.
+        strict_values: settings.strict_values || definition.has_guessed_types,
         host: Host::default(),
     }
 }

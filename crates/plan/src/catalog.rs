@@ -72,6 +72,7 @@ impl TableDefinition {
         let inferred = columns_of(self, stored)?;
         let declared = std::mem::take(&mut self.columns);
         self.columns = inferred.into_iter().chain(declared).collect();
+        self.has_guessed_types = true;
         check_columns(self)
     }
 }

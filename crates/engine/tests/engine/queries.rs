@@ -390,3 +390,21 @@ fn rows_that_a_query_is_too_slow_for_are_dropped_where_that_is_asked_for_and_cou
     assert!(values.is_sorted_by(|one, other| one < other), "what is left is in its order, and once");
     assert!(left_out.starts_with("n ") && left_out.ends_with(" dropped"), "{left_out}");
 }
+
+/// The first rows of a file tell its types; a later value that does not fit is no mistake of whoever reads the file.
+#[test]
+fn a_value_that_does_not_fit_a_guessed_type_is_an_error() {
+    let path = std::env::temp_dir().join(format!("pelton-guessed-{}.json", std::process::id()));
+    std::fs::write(&path, "{\"n\": 1}\n".repeat(30_000) + "{\"n\": 1.9}\n").unwrap();
+    let session = session("1");
+    let guessed = session.sql(&format!("SELECT SUM(n) AS n FROM '{}'", path.display())).unwrap().collect();
+    let declared = format!(
+        "CREATE TABLE declared (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}'); SELECT SUM(n) AS n FROM declared",
+        path.display()
+    );
+    let declared = sum(&session.sql(&declared).unwrap().collect().unwrap());
+    std::fs::remove_file(&path).unwrap();
+    let error = guessed.unwrap_err().to_string();
+    assert!(error.contains("row 30001, column 'n': '1.9' is not a BIGINT"), "{error}");
+    assert_eq!(declared, 30_001, "the fraction is cut off where the type is declared");
+}

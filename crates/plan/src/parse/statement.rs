@@ -253,6 +253,8 @@ pub struct TableDefinition {
     pub place: Option<Place>,
     /// In the order declared. Where none of them is stored, the connector supplies others.
     pub columns: Vec<ColumnDefinition>,
+    /// Whether the types of its columns were told by the connector, or guessed from its data.
+    pub has_guessed_types: bool,
     /// The file of `CREATE TABLE … FROM`, which the options name once it has been looked at.
     pub file: Option<Box<FileTable>>,
     /// `WATERMARK FOR column AS …`

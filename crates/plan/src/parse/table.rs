@@ -39,6 +39,7 @@ pub(super) fn read(reader: &mut Reader, temporary: bool) -> Result<TableDefiniti
         watermark: elements.watermark,
         primary_key: elements.primary_key.iter().map(|column| column.name.clone()).collect(),
         columns: elements.columns,
+        has_guessed_types: false,
         file,
         comment,
         options,

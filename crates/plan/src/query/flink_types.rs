@@ -6,7 +6,7 @@
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::expr::{AggregateFunction, Between, Case, InList, ScalarFunction};
+use datafusion_expr::expr::{AggregateFunction, Between, Case, InList, ScalarFunction, TryCast};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::logical_plan::Values;
 use datafusion_expr::utils::merge_schema;
@@ -19,12 +19,15 @@ use pelton_functions::decimal::DIGITS_MAX;
 use pelton_functions::{ARRAY_OF, MAP_OF, is_flink_cast, makes_null};
 
 use super::common_types::{align_union, bring_together, must_cast};
+use super::context::external;
 use super::decimals::{BIGINT_DIGITS, decimal_arithmetic, decimal_comparison, decimal_range, typed_aggregate};
 use super::deferred_casts::defer_casts;
+use super::diagnose::sql_name;
 use super::instants::instant;
 use super::lengths::{check_comparable, check_lengths, field_of_length, of_equal_days, refine_time};
 use super::literals::whole_number;
 use super::strictness::is_strict;
+use crate::error::PlanError;
 
 /// The plan with Flink's types.
 pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -63,6 +66,7 @@ fn retyped_values(node: LogicalPlan) -> Result<LogicalPlan> {
 
 /// An expression whose operands have their types.
 fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    check_cast(&expression, schema)?;
     match &mut expression {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(length)), _) => *length = of_equal_days(*length),
         Expr::Cast(Cast { expr, field }) if may_lose_value(expr, field.data_type(), schema) => {
@@ -137,6 +141,21 @@ const DOUBLE_FUNCTIONS: [&str; 17] = [
     "acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "cot", "degrees", "exp", "ln", "log10", "radians", "sin",
     "sinh", "tan", "tanh",
 ];
+
+/// Refuses casts of what has no parts to what has. NULL may be of every type.
+fn check_cast(expression: &Expr, schema: &DFSchema) -> Result<()> {
+    let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = expression else { return Ok(()) };
+    let to = field.data_type();
+    let Some(from) = expr.get_type(schema).ok().filter(|from| to.is_nested() && !from.is_nested()) else {
+        return Ok(());
+    };
+    if from == DataType::Null {
+        return Ok(());
+    }
+    let error = PlanError::invalid(None, format!("there is no CAST of {} to {}", sql_name(&from), sql_name(to)));
+    Err(external(error.with_hint("write ARRAY[…], MAP[…] or ROW(…)")))
+}
+
 /// The type of a remainder that is narrower than the dividend: a remainder has the type of the divisor.
 fn narrower_divisor(operator: Operator, (left, right): (&Expr, &Expr), schema: &DFSchema) -> Option<DataType> {
     let [dividend, divisor] = [left, right].map(|operand| operand.get_type(schema).ok());

@@ -463,7 +463,8 @@ impl Walk<'_, '_> {
             return refuse(place, &format!("the aggregate {shown}"), instead);
         }
         if WINDOW_FUNCTIONS.contains(&name.as_str()) {
-            return refuse(place, &format!("{shown} without OVER"), "write LAG(x) OVER (ORDER BY time_column)");
+            let instead = format!("write {shown}(…) OVER (ORDER BY time_column)");
+            return refuse(place, &format!("{shown} without OVER"), &instead);
         }
         match name.as_str() {
             // Arguments of table functions are expressions as well.
