@@ -58,6 +58,27 @@ fn rows_of_a_pipe_are_there_as_soon_as_they_are_written() {
 }
 
 #[test]
+fn a_header_of_a_pipe_may_come_in_pieces() {
+    let directory = Directory::new();
+    let path = pipe(&directory);
+    let csv = ["format=csv", "csv.header=true", "csv.allow-comments=true"];
+    let mut source = open_source(&request(schema("a BIGINT, b STRING"), options(&path, &csv))).unwrap();
+    assert!(matches!(source.read(0).unwrap(), Read::Wait(_)));
+    let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+    let mut write = |text: &str| writer.write_all(text.as_bytes()).unwrap();
+    // A line end in quotes, or behind a comment, ends no header.
+    for text in ["# comment\n", "\n", "b,\"\n", "a\"", "\n"] {
+        write(text);
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(matches!(source.read(0).unwrap(), Read::Wait(_)), "{text:?}");
+    }
+    write("one,1\n");
+    assert_eq!(next(source.as_mut()).unwrap(), ["1|one"]);
+    drop(writer);
+    assert_eq!(next(source.as_mut()), None);
+}
+
+#[test]
 fn objects_of_a_pipe_may_go_over_several_lines() {
     let directory = Directory::new();
     let path = pipe(&directory);

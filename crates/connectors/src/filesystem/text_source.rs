@@ -396,10 +396,16 @@ impl OpenFile {
     }
 }
 
-/// Whether the first bytes of an input, of which more will come, tell how its rows are read.
+/// Whether the first bytes of an input, of which more will come, tell how its rows are read: a header is whole when something stands behind it.
 fn is_beginning_known(format: &TextFormat, bytes: &[u8]) -> bool {
     let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
-    text.contains(&b'\n') && (!matches!(format.kind, TextKind::Json { .. }) || Layout::known(text).is_some())
+    match &format.kind {
+        TextKind::Csv(dialect) if dialect.has_first_row() => {
+            CsvSplitter::first_row(dialect, text).is_some_and(|(_, next)| next < text.len())
+        }
+        TextKind::Json { .. } => text.contains(&b'\n') && Layout::known(text).is_some(),
+        TextKind::Csv(_) | TextKind::Raw(_) => text.contains(&b'\n'),
+    }
 }
 
 fn newlines(bytes: &[u8]) -> u64 {
