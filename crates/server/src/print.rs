@@ -129,8 +129,9 @@ impl Printer {
             let cut = self.value_max.and_then(|value_max| cut_to(cell, value_max));
             self.has_cut |= cut.is_some();
             let cell = cut.as_ref().unwrap_or(cell);
-            let padded = if right { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
-            line.push_str(&padded);
+            // Formatting pads to 65,535 characters at most.
+            let fill = " ".repeat(width.saturating_sub(cell.chars().count()));
+            line.extend(if right { [&fill, cell.as_str()] } else { [cell.as_str(), &fill] });
             line.push_str("  ");
         }
         let line = line.trim_end();

@@ -38,6 +38,24 @@ fn a_select_prints_its_rows_in_each_format() {
 }
 
 #[test]
+fn a_table_has_columns_of_any_width() {
+    let output = output(&["run", "--format", "table", "-e", "SELECT REPEAT('x', 70000) AS wide, 1 AS one"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines: Vec<&str> = text(&output.stdout).lines().collect();
+    assert_eq!(lines[2].len(), 70_000 + "  ".len() + "one".len());
+}
+
+/// Looking for the place of such a mistake plans parts of the query: the query's own place must do.
+#[test]
+fn a_plan_that_is_too_deep_is_refused_at_once() {
+    let more = (1..800).map(|i| format!(", c{i} AS (SELECT x + 1 AS x FROM c{})", i - 1));
+    let query = format!("WITH c0 AS (SELECT 1 AS x){} SELECT * FROM c799", more.collect::<String>());
+    let output = output(&["run", "-e", &query]);
+    let error = text(&output.stderr);
+    assert!(error.contains("a query that is more than 2000 levels deep once views"), "{error}");
+}
+
+#[test]
 fn what_a_format_has_no_form_for_is_printed_as_text() {
     let query = "-- floats and lists\nSELECT CAST(x AS DOUBLE) AS d, CAST(x AS FLOAT) AS f FROM (VALUES ('1.5'), ('NaN'), ('-Infinity'), (NULL)) AS t (x)";
     let printed = |format: &str, query: &str| {

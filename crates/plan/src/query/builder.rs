@@ -94,7 +94,7 @@ impl RelationBuilder {
         let reference = TableReference::bare(name);
         let plan = step(&[], || {
             let source = Context::new(catalog).get_table_source(reference.clone())?;
-            references::resolved(LogicalPlanBuilder::scan(reference, source, None)?.build()?)
+            references::resolved(LogicalPlanBuilder::scan(reference, source, None)?.build()?, None)
         })?;
         Ok(RelationBuilder { plan, aggregated: None, bounds: None })
     }

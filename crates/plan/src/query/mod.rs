@@ -233,7 +233,8 @@ fn lower_query(
         }
         None => None,
     };
-    let plan = context.plan_query(query).and_then(references::resolved).and_then(|plan| {
+    let resolved = |plan| references::resolved(plan, landmarks.query);
+    let plan = context.plan_query(query).and_then(resolved).and_then(|plan| {
         let unheld = if insert.is_none() { check_columns(&plan, query).err() } else { None };
         foreign_types::note(&plan, &mut context.foreign.borrow_mut());
         lower_plan(plan, destination.as_ref(), draft, &landmarks).map_err(|error| match unheld {
@@ -259,7 +260,7 @@ fn lower_query(
 fn of_view(error: &PlanError, context: &Context<'_>, catalog: &Catalog) -> Option<PlanError> {
     context.views_read().into_iter().find_map(|(view, plan)| {
         let landmarks = landmarks::survey_view(&view.query, context).ok()?;
-        let plan = references::resolved(plan).ok()?;
+        let plan = references::resolved(plan, None).ok()?;
         let failed = lower_plan(plan, None, &mut Draft::of_session(catalog), &landmarks).err()?;
         let own = locate::in_query(failed, &view.query, context, &landmarks);
         let is_same = own.message == error.message;
@@ -287,7 +288,8 @@ pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanEr
     on_deep_stack(catalog, || {
         let context = Context::new(catalog);
         let landmarks = landmarks::survey_view(&view.query, &context)?;
-        let planned = context.view_plan(view).and_then(references::resolved).and_then(optimize::coerce);
+        let planned =
+            context.view_plan(view).and_then(|plan| references::resolved(plan, None)).and_then(optimize::coerce);
         planned.map(drop).map_err(|error| locate::in_query(error, &view.query, &context, &landmarks))
     })
 }
@@ -301,7 +303,7 @@ pub(crate) fn columns_of(catalog: &Catalog, named: &Named) -> Result<SchemaRef, 
         let name = TableReference::bare(named.name.as_str());
         let source = Context::new(catalog).get_table_source(name.clone());
         let plan = source.and_then(|source| LogicalPlanBuilder::scan(name, source, None)?.build());
-        match plan.and_then(references::resolved).and_then(optimize::coerce) {
+        match plan.and_then(|plan| references::resolved(plan, named.place)).and_then(optimize::coerce) {
             Ok(plan) => Ok(plan.schema().inner().clone()),
             Err(error) => Err(PlanError { place: named.place, ..diagnose::diagnose(error, &Landmarks::default()) }),
         }
@@ -316,8 +318,8 @@ pub(crate) fn columns_of_query(catalog: &Catalog, query: &sqlparser::ast::Query)
     on_deep_stack(catalog, || {
         let context = Context::new(catalog);
         let landmarks = landmarks::survey(query, &context)?;
-        let planned =
-            context.plan_query(query).and_then(references::resolved).and_then(with_names).and_then(optimize::coerce);
+        let resolved = |plan| references::resolved(plan, landmarks.query);
+        let planned = context.plan_query(query).and_then(resolved).and_then(with_names).and_then(optimize::coerce);
         let plan = planned.map_err(|error| locate::in_query(error, query, &context, &landmarks))?;
         Ok(plan.schema().inner().clone())
     })

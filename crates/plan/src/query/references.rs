@@ -16,7 +16,7 @@ use sqlparser::ast::{
 };
 
 use super::context::{Context, external};
-use crate::error::PlanError;
+use crate::error::{Place, PlanError};
 use crate::parse::TABLE_ARGUMENT_PREFIX;
 
 /// Nodes of a plan with everything that it reads in its place.
@@ -50,12 +50,12 @@ impl Reference {
     }
 }
 
-/// The plan with what it refers to in its place.
-pub(super) fn resolved(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// The plan with what it refers to in its place. A plan that is too large is refused at the place of its query: to look for a nearer one would plan its parts one by one.
+pub(super) fn resolved(plan: LogicalPlan, place: Option<Place>) -> Result<LogicalPlan> {
     let extent = extent(&plan, &mut HashMap::new());
     let refused = |what: String| {
         let construct = format!("a query that {what} once views and common table expressions stand in it");
-        Err(external(PlanError::unsupported(None, construct, "INSERT parts of it into tables, and read these")))
+        Err(external(PlanError::unsupported(place, construct, "INSERT parts of it into tables, and read these")))
     };
     if extent.nodes > NODES_MAX {
         return refused(format!("reads more than {NODES_MAX} tables and parts of queries"));
