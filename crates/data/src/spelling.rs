@@ -5,6 +5,11 @@ pub fn identifier(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
+/// Whether the name of a table is that of a file which stands in its place: it quotes the path.
+pub fn is_file(table: &str) -> bool {
+    table.contains('\'')
+}
+
 /// The candidate that `name` was most likely meant to be: one that differs in case only, or else the closest by
 /// edits, when they are at most a third of the name's letters. Letters are inserted, deleted, replaced, or swapped with their neighbour.
 pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

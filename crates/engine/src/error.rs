@@ -2,6 +2,7 @@
 
 use pelton_compiler::CompileError;
 use pelton_connectors::ConnectorError;
+use pelton_data::spelling::is_file;
 use pelton_plan::{Place, PlanError};
 use pelton_runtime::run::RunError;
 use pelton_runtime::source::SourceError;
@@ -81,7 +82,7 @@ impl Error {
 
 /// A table's name, as it begins what is said of it. A file that stands for a table has no other name than its own.
 fn table_of(table: &str, error: &ConnectorError) -> String {
-    match (table.contains('\''), error) {
+    match (is_file(table), error) {
         (true, ConnectorError::Place { .. }) => String::new(),
         (true, _) => format!("{table}: "),
         (false, _) => format!("table '{table}': "),

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use pelton_data::BLOCK_ROWS_DEFAULT;
+use pelton_data::spelling::is_file;
 use pelton_data::window::Window;
 use pelton_state::kernel::KernelError;
 use pelton_state::over::OverRows;
@@ -74,9 +75,9 @@ impl RunOptions {
     }
 }
 
-/// A table's name before what is said of it. A file that stands in the place of a table has a name that quotes its path, which the error says itself.
+/// A table's name before what is said of it. Of a file that stands in the place of a table the error names the path itself.
 fn named(table: &str) -> String {
-    if table.contains('\'') { String::new() } else { format!("table '{table}': ") }
+    if is_file(table) { String::new() } else { format!("table '{table}': ") }
 }
 
 /// Why a run stopped before its end.

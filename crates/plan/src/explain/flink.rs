@@ -1,6 +1,7 @@
 //! What Flink has: its functions, its operators, and the options of its connectors. Whatever is not on a list here is named
 //! as not portable, so that a list that is too short warns too often and never too seldom.
 
+use pelton_data::spelling::is_file;
 use sqlparser::ast::{BinaryOperator, CastKind, Expr, Interval, UnaryOperator, Value, ValueWithSpan};
 
 use super::{Notes, reserved};
@@ -173,7 +174,7 @@ pub(crate) fn option_notes(table: &TableDefinition, notes: &mut Notes) {
         notes.add(watermark.and_then(|watermark| watermark.place), of_table(note));
     }
     let Some(connector) = table.options.get("connector") else { return };
-    if table.name.contains('\'') {
+    if is_file(&table.name) {
         let create = "CREATE TABLE t FROM that file, and SHOW CREATE TABLE t prints the definition for Flink";
         notes.add(table.place, format!("Flink reads no files in the place of tables, as {} is: {create}", table.name));
         return;

@@ -96,24 +96,10 @@ impl VisitorMut for Files<'_> {
                 (name, alias, arguments)
             }
             TableFactor::TableFunction { expr: Expr::Function(call), alias } if is_reader(&call.name) => {
-                let (name, arguments) = (call.name.clone(), arguments_of(&call.args));
-                let alias = alias.take();
-                let mut file = TableFactor::Table {
-                    name,
-                    alias,
-                    args: None,
-                    with_hints: Vec::new(),
-                    version: None,
-                    with_ordinality: false,
-                    partitions: Vec::new(),
-                    json_path: None,
-                    sample: None,
-                    index_hints: Vec::new(),
-                };
-                if let TableFactor::Table { name, alias, .. } = &mut file {
-                    self.replace(name, alias, Some(arguments))?;
-                }
-                *table = file;
+                let (mut name, mut alias) = (call.name.clone(), alias.take());
+                let arguments = arguments_of(&call.args);
+                self.replace(&mut name, &mut alias, Some(arguments))?;
+                *table = named_table(name, alias);
                 return ControlFlow::Continue(());
             }
             _ => return ControlFlow::Continue(()),
@@ -181,6 +167,22 @@ impl Files<'_> {
 fn is_reader(name: &ObjectName) -> bool {
     let name = name.to_string();
     reader_function(&name).is_some() || SYNONYMS.iter().any(|(synonym, _)| synonym.eq_ignore_ascii_case(&name))
+}
+
+/// A table by its name, and nothing else, in FROM.
+pub(crate) fn named_table(name: ObjectName, alias: Option<TableAlias>) -> TableFactor {
+    TableFactor::Table {
+        name,
+        alias,
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    }
 }
 
 fn arguments_of(arguments: &FunctionArguments) -> Vec<FunctionArg> {

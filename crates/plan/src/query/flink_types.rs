@@ -19,12 +19,13 @@ use pelton_functions::decimal::DIGITS_MAX;
 use pelton_functions::{ARRAY_OF, MAP_OF, is_flink_cast, makes_null};
 
 use super::common_types::{align_union, bring_together, must_cast};
+use super::comparisons::{check_comparable, check_operands};
 use super::context::external;
 use super::decimals::{BIGINT_DIGITS, decimal_arithmetic, decimal_comparison, decimal_range, typed_aggregate};
 use super::deferred_casts::defer_casts;
 use super::diagnose::sql_name;
 use super::instants::instant;
-use super::lengths::{check_comparable, check_lengths, field_of_length, of_equal_days, refine_time};
+use super::lengths::{field_of_length, of_equal_days, refine_time};
 use super::literals::whole_number;
 use super::strictness::is_strict;
 use crate::error::PlanError;
@@ -83,7 +84,7 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
             return Ok(Transformed::yes(expression));
         }
         Expr::BinaryExpr(BinaryExpr { left, right, op }) => {
-            check_lengths(*op, left, right, schema)?;
+            check_operands(*op, left, right, schema)?;
             refine_time(*op, left, right, schema);
             if *op != Operator::StringConcat {
                 bring_together(&mut [&mut *left, &mut *right], schema);

@@ -9,10 +9,10 @@ use datafusion_expr::expr::{Between, Case, InList};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast};
 
+use super::comparisons::is_comparison;
 use super::context::TableScanSource;
 use super::diagnose::{place_of, sql_name};
 use super::foreign::Foreign;
-use super::lengths::is_comparison;
 use crate::error::Place;
 use crate::types::SqlType;
 

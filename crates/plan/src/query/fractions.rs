@@ -10,7 +10,7 @@ use datafusion_expr::{BinaryExpr, Cast, Expr, ExprSchemable, TryCast};
 use pelton_data::time::ticks_per_second;
 use pelton_functions::{cast_as, try_cast_as};
 
-use super::lengths::is_comparison;
+use super::comparisons::is_comparison;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 

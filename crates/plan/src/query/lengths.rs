@@ -9,7 +9,6 @@ use datafusion_expr::{Expr, ExprSchemable, Operator, cast, lit};
 use pelton_data::time::ticks_per_second;
 
 use super::context::external;
-use super::diagnose::sql_name;
 use crate::error::PlanError;
 
 const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
@@ -81,24 +80,7 @@ fn unit_of_length(length: &Expr, schema: &DFSchema) -> Option<TimeUnit> {
 }
 
 /// Refuses to compare months with days, of which none have always as many.
-pub(super) fn check_lengths(operator: Operator, left: &Expr, right: &Expr, schema: &DFSchema) -> Result<()> {
-    if is_comparison(operator) { check_comparable(left, right, schema) } else { Ok(()) }
-}
-
-/// Whether an operator tells which of two values comes first, or whether they are equal.
-pub(super) fn is_comparison(operator: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
-}
-
-/// The same of two lengths that are compared, with whatever operator.
-pub(super) fn check_comparable(left: &Expr, right: &Expr, schema: &DFSchema) -> Result<()> {
-    for data_type in [left, right].into_iter().filter_map(|operand| operand.get_type(schema).ok()) {
-        if data_type.is_nested() {
-            let error = PlanError::invalid(None, format!("values of type {} cannot be compared", sql_name(&data_type)));
-            return Err(external(error.with_hint("compare their parts, as in row.field, array[1] or map['key']")));
-        }
-    }
+pub(super) fn check_lengths(left: &Expr, right: &Expr, schema: &DFSchema) -> Result<()> {
     match (has_months(left, schema), has_months(right, schema)) {
         (Some(left), Some(right)) if left != right => {
             let error = PlanError::invalid(None, "an INTERVAL of months or years cannot be compared with one of days");

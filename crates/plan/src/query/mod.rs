@@ -1,8 +1,8 @@
 //! Queries to pipelines.
 //!
 //! A query's syntax tree is walked once for what cannot be planned (`landmarks`, `constructs`), constants among it (`constants`). DataFusion resolves its names against the
-//! catalogue (`context`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
-//! those of Flink (`literals`, `flink_types`, `decimals`; numbers as instants: `instants`; casts that fail only where they are computed: `deferred_casts`; where types are others is noted: `foreign_types`, what is written in other ways: `foreign`) and to agree (`optimize`), casts and functions of instants go by the clocks of the session's zone (`zone`), and the two zeros of floats one (`zeros`); lists of `IN` are simplified as NULL allows (`memberships`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
+//! catalogue (`context`, which has them respelt by `spelling`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
+//! those of Flink (`literals`, `flink_types`, `decimals`; numbers as instants: `instants`; what cannot be compared: `comparisons`; casts that fail only where they are computed: `deferred_casts`; where types are others is noted: `foreign_types`, what is written in other ways: `foreign`) and to agree (`optimize`), casts and functions of instants go by the clocks of the session's zone (`zone`), and the two zeros of floats one (`zeros`); lists of `IN` are simplified as NULL allows (`memberships`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
 //! `aggregate`, `grouping_sets`, `aggregate_call`, `accumulate`, `session`, `over`, `ranking`, `join`; rows of HOP and CUMULATE one by one: `copies`). INTERSECT and EXCEPT become aggregations (`set_operations`). ORDER BY and LIMIT at the top become the output's (`arrange`), below it the first rows are chosen (`limit`); an insert fits the columns to its
 //! table (`sink`). Views and common table expressions are planned by themselves (`references`). Columns of one name get others (`names`). When all statements are lowered, columns that
 //! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`, `rephrase`), and parts of the
@@ -27,6 +27,8 @@ mod flink_types;
 mod literals;
 
 mod common_types;
+
+mod comparisons;
 
 mod conditions;
 

@@ -54,12 +54,7 @@ pub(crate) fn object(
 /// Appends an array of the values of `rows`.
 pub(crate) fn array(cells: &Cells, rows: Range<usize>, out: &mut Vec<u8>) -> Result<(), String> {
     out.push(b'[');
-    for row in rows.clone() {
-        if row > rows.start {
-            out.push(b',');
-        }
-        value(cells, row, out)?;
-    }
+    separated(rows, out, |row, out| value(cells, row, out))?;
     out.push(b']');
     Ok(())
 }
@@ -67,15 +62,27 @@ pub(crate) fn array(cells: &Cells, rows: Range<usize>, out: &mut Vec<u8>) -> Res
 /// Appends an object whose keys and values are those of `rows`.
 pub(crate) fn entries(keys: &Cells, values: &Cells, rows: Range<usize>, out: &mut Vec<u8>) -> Result<(), String> {
     out.push(b'{');
+    separated(rows, out, |row, out| {
+        value(keys, row, out)?;
+        out.push(b':');
+        value(values, row, out)
+    })?;
+    out.push(b'}');
+    Ok(())
+}
+
+/// Appends what `write` appends for each row, with commas between.
+fn separated(
+    rows: Range<usize>,
+    out: &mut Vec<u8>,
+    write: impl Fn(usize, &mut Vec<u8>) -> Result<(), String>,
+) -> Result<(), String> {
     for row in rows.clone() {
         if row > rows.start {
             out.push(b',');
         }
-        value(keys, row, out)?;
-        out.push(b':');
-        value(values, row, out)?;
+        write(row, out)?;
     }
-    out.push(b'}');
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use sqlparser::ast::{
 
 use super::{Length, WINDOW_COLUMNS, WindowNode, ambiguous};
 use crate::error::{Place, PlanError, closest};
-use crate::parse::{TABLE_ARGUMENT_PREFIX, interval_micros};
+use crate::parse::{TABLE_ARGUMENT_PREFIX, interval_micros, named_table};
 use crate::query::context::external;
 use crate::query::references::alias_of;
 use crate::query::time_attribute::{time_attribute, time_attributes};
@@ -387,19 +387,8 @@ fn table_argument(function: WindowFunction, argument: &ast::Expr) -> Result<(Tab
         return Err(PlanError::invalid(Place::of(argument.span()), message).with_hint(hint));
     }
     let name = ObjectName(name.into_iter().map(ObjectNamePart::Identifier).collect());
-    let table = TableFactor::Table {
-        alias: alias_of(&name),
-        name,
-        args: None,
-        with_hints: Vec::new(),
-        version: None,
-        with_ordinality: false,
-        partitions: Vec::new(),
-        json_path: None,
-        sample: None,
-        index_hints: Vec::new(),
-    };
-    Ok((table, keys))
+    let alias = alias_of(&name);
+    Ok((named_table(name, alias), keys))
 }
 
 /// The column `name` of `input`, which windows are partitioned by.
