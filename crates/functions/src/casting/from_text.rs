@@ -11,7 +11,7 @@ use arrow::error::ArrowError;
 use chrono::{Datelike, NaiveDate};
 
 use super::of_type;
-use crate::pattern::parse_plain;
+use crate::pattern::{parse_date, parse_plain};
 
 /// Times as they are written, which a TIMESTAMP has no zone for.
 pub(super) fn times(texts: &ArrayRef, to: &DataType, is_try: bool) -> Result<ArrayRef, ArrowError> {
@@ -91,30 +91,13 @@ fn is_java_number(text: &str) -> bool {
 
 /// Dates in texts: month and day may be left out, and what follows behind a blank does not count.
 pub(super) fn dates(texts: &ArrayRef, is_try: bool) -> Result<ArrayRef, ArrowError> {
-    let days = parsed(texts, &DataType::Date32, is_try, |text| date(text).map(days_of))?;
+    let days = parsed(texts, &DataType::Date32, is_try, |text| parse_date(text).map(days_of))?;
     Ok(Arc::new(Date32Array::from(days)))
 }
 
 fn days_of(date: NaiveDate) -> i32 {
     date.num_days_from_ce() - NaiveDate::from_ymd_opt(1970, 1, 1).expect("it is a day").num_days_from_ce()
 }
-
-fn date(text: &str) -> Option<NaiveDate> {
-    let day = text.split(' ').next()?;
-    let mut parts = day.split('-').map(|part| {
-        let is_number = !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
-        is_number.then(|| part.parse::<u32>().ok()).flatten()
-    });
-    let year = parts.next()?.filter(|year| *year <= YEAR_MAX)?;
-    let [month, day] = [parts.next().unwrap_or(Some(1))?, parts.next().unwrap_or(Some(1))?];
-    if parts.next().is_some() {
-        return None;
-    }
-    NaiveDate::from_ymd_opt(year as i32, month, day)
-}
-
-/// The last year that texts have.
-const YEAR_MAX: u32 = 9999;
 
 /// What a parser makes of texts without the blanks around them.
 fn parsed<T>(
@@ -155,30 +138,6 @@ mod tests {
             ("99999999999999999999", None),
         ] {
             assert_eq!(whole_number(text), number, "{text}");
-        }
-    }
-
-    #[test]
-    fn dates_need_a_year_alone() {
-        for (text, expected) in [
-            ("2024-01-02", Some((2024, 1, 2))),
-            ("2024-1-2", Some((2024, 1, 2))),
-            ("2024-01-02 03:04:05", Some((2024, 1, 2))),
-            ("2024", Some((2024, 1, 1))),
-            ("2024-02", Some((2024, 2, 1))),
-            ("24-01-02", Some((24, 1, 2))),
-            ("2024-02-30", None),
-            ("2024-13-01", None),
-            ("20240102", None),
-            ("12024-01-02", None),
-            ("-2024-01-02", None),
-            ("2024-01-02x", None),
-            ("2024-01-02T03:04:05", None),
-            ("2024/01/02", None),
-            ("", None),
-        ] {
-            let expected = expected.and_then(|(year, month, day)| NaiveDate::from_ymd_opt(year, month, day));
-            assert_eq!(date(text), expected, "{text}");
         }
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn parse_java_sql(text: &str) -> Option<NaiveDateTime> {
     NaiveDateTime::from(first).checked_add_signed(since)
 }
 
-/// Reads a date as `TO_DATE` does: `2020-1-31`, `2020-1` or `2020`, with blanks around each number, and with whatever behind a blank.
+/// Reads a date as casts and `TO_DATE` do: `2020-1-31`, `2020-1` or `2020`, with blanks around each number, and with whatever behind a blank.
 pub(crate) fn parse_date(text: &str) -> Option<NaiveDate> {
     let date = match text.find(' ') {
         Some(blank @ 1..) => &text[..blank],
@@ -88,4 +88,38 @@ fn fraction_nanos(digits: &str, digits_max: usize) -> Option<i64> {
     let is_fraction = digits.len() <= digits_max && digits.bytes().all(|byte| byte.is_ascii_digit());
     let padded = digits.bytes().chain(std::iter::repeat(b'0')).take(NANO_DIGITS);
     is_fraction.then(|| padded.fold(0, |nanos, digit| 10 * nanos + i64::from(digit - b'0')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_need_a_year_alone() {
+        for (text, expected) in [
+            ("2024-01-02", Some((2024, 1, 2))),
+            ("2024-1-2", Some((2024, 1, 2))),
+            ("2024-01-02 03:04:05", Some((2024, 1, 2))),
+            ("2024", Some((2024, 1, 1))),
+            ("2024-02", Some((2024, 2, 1))),
+            ("24-01-02", Some((24, 1, 2))),
+            ("2024-02-30", None),
+            ("2024-13-01", None),
+            ("20240102", None),
+            ("12024-01-02", None),
+            ("-2024-01-02", None),
+            ("2024-01-02x", None),
+            ("2024-01-02T03:04:05", None),
+            ("2024/01/02", None),
+            ("2024 -01-02", Some((2024, 1, 1))),
+            ("2024-\t1-2", Some((2024, 1, 2))),
+            (" 2024-01-02", Some((2024, 1, 2))),
+            (" 2024-01-02 03", None),
+            ("2024-01-02-03", None),
+            ("", None),
+        ] {
+            let expected = expected.and_then(|(year, month, day)| NaiveDate::from_ymd_opt(year, month, day));
+            assert_eq!(parse_date(text), expected, "{text}");
+        }
+    }
 }
