@@ -6,6 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use arrow::temporal_conversions::timestamp_us_to_datetime;
 use arrow::util::display::FormatOptions;
+pub use pelton_data::column::sql_name;
 
 /// NULL as `NULL`, timestamps with the digits of their type, floating-point values in the fewest digits that read back as the same value.
 pub fn format_options(data_type: &DataType) -> FormatOptions<'static> {

@@ -7,10 +7,10 @@ use arrow_json::writer::NullableEncoder;
 use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
 use pelton::arrow::array::{Array, AsArray, RecordBatch};
 use pelton::arrow::compute::cast;
-use pelton::arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type, Int64Type, SchemaRef};
+use pelton::arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type, Int64Type, Schema, SchemaRef};
 use pelton::arrow::error::ArrowError;
 use pelton::arrow::util::display::{ArrayFormatter, FormatOptions};
-use pelton::display::format_options;
+use pelton::display::{format_options, sql_name};
 
 use crate::Failure;
 use crate::arguments::Format;
@@ -65,6 +65,9 @@ impl Printer {
     /// Prints rows.
     pub fn print(&mut self, rows: &RecordBatch, out: &mut impl Write) -> Result<(), Failure> {
         check_times(rows, self.rows)?;
+        if self.format == Format::Json {
+            check_keys(&self.schema)?;
+        }
         let first = !std::mem::replace(&mut self.begun, true);
         match self.format {
             Format::Table => self.print_table(rows, out)?,
@@ -169,7 +172,27 @@ fn check_times(rows: &RecordBatch, rows_before: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// NULL is nothing and an empty string a pair of quotes. CSV has no lists: they are printed as in a table.
+/// Members of JSON's objects have strings for names: a MAP of other keys is refused, as Flink's JSON format does.
+fn check_keys(schema: &Schema) -> Result<(), Failure> {
+    let Some(field) = schema.fields().iter().find(|field| has_other_keys(field.data_type())) else { return Ok(()) };
+    let data_type = sql_name(field.data_type());
+    let problem = format!("has the type {data_type}, which JSON cannot hold: the keys of its objects are strings");
+    Err(format!("column {} of the result {problem}; CAST it to STRING, or print CSV", field.name()).into())
+}
+
+fn has_other_keys(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| has_other_keys(field.data_type())),
+        DataType::List(item) => has_other_keys(item.data_type()),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(sides) => !sides[0].data_type().is_string() || has_other_keys(sides[1].data_type()),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// NULL is nothing and an empty string a pair of quotes. CSV has no nested values: they are printed as in a table, where NULL is `NULL`.
 fn print_csv(rows: &RecordBatch, has_header: bool, out: &mut impl Write) -> Result<(), Failure> {
     let mut lines = String::new();
     let schema = rows.schema_ref();
@@ -211,7 +234,7 @@ fn float_in_csv(text: &str) -> &str {
 
 fn csv_options(data_type: &DataType) -> FormatOptions<'static> {
     match data_type {
-        DataType::List(_) => format_options(data_type),
+        nested if nested.is_nested() => format_options(nested),
         _ => FormatOptions::new()
             .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
             .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.fZ")),
@@ -358,8 +381,11 @@ mod tests {
     use std::sync::Arc;
 
     use pelton::arrow::array::{
-        ArrayRef, Float32Array, Float64Array, Int64Array, StringViewArray, TimestampMillisecondArray,
+        ArrayRef, Float32Array, Float64Array, Int32Array, Int64Array, MapArray, StringViewArray, StructArray,
+        TimestampMillisecondArray,
     };
+    use pelton::arrow::buffer::OffsetBuffer;
+    use pelton::arrow::datatypes::{Field, Fields};
 
     use super::*;
 
@@ -448,6 +474,36 @@ mod tests {
         Printer::new(Format::Csv, rows.schema()).print(&rows, &mut out).unwrap();
         let expected = "d,f,s\nInfinity,Infinity,inf\n-Infinity,-Infinity,inf\nNaN,NaN,inf\n1.5,1.5,inf\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    /// One row of a MAP from `keys` to a NULL.
+    fn map_of(keys: ArrayRef) -> RecordBatch {
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![None]));
+        let sides =
+            [Field::new("key", keys.data_type().clone(), false), Field::new("value", values.data_type().clone(), true)];
+        let sides = Fields::from_iter(sides);
+        let entries = StructArray::new(sides.clone(), vec![keys, values], None);
+        let field = Arc::new(Field::new("entries", DataType::Struct(sides), false));
+        let map: ArrayRef = Arc::new(MapArray::new(field, OffsetBuffer::from_lengths([1]), entries, None, false));
+        RecordBatch::try_from_iter([("m", map)]).unwrap()
+    }
+
+    #[test]
+    fn null_in_nested_values_is_written_out() {
+        let printed = |format: Format, rows: &RecordBatch| {
+            let mut out = Vec::new();
+            let printed = Printer::new(format, rows.schema()).print(rows, &mut out).map_err(|error| error.to_string());
+            printed.map(|()| String::from_utf8(out).unwrap())
+        };
+        let rows = map_of(Arc::new(StringViewArray::from(vec!["k"])));
+        assert_eq!(printed(Format::Csv, &rows).unwrap(), "m\n{k: NULL}\n");
+        assert_eq!(printed(Format::Json, &rows).unwrap(), "{\"m\":{\"k\":null}}\n");
+        // JSON has no other keys than strings.
+        let rows = map_of(Arc::new(Int32Array::from(vec![7])));
+        assert_eq!(printed(Format::Csv, &rows).unwrap(), "m\n{7: NULL}\n");
+        let expected = "column m of the result has the type MAP<INT, BIGINT>, which JSON cannot hold: the keys of its objects are strings; \
+                        CAST it to STRING, or print CSV";
+        assert_eq!(printed(Format::Json, &rows).unwrap_err(), expected);
     }
 
     #[test]

@@ -5,6 +5,8 @@
 
 mod from_text;
 
+mod nested_text;
+
 mod number;
 
 mod to_text;
@@ -90,6 +92,7 @@ pub fn is_own_cast(from: &DataType, to: &DataType) -> bool {
         (_, DataType::Boolean) => from.is_string(),
         (_, DataType::Decimal128(..)) => from.is_string() || from.is_floating(),
         (DataType::Interval(_) | DataType::Duration(_), _) => to.is_string(),
+        (DataType::List(_) | DataType::Struct(_) | DataType::Map(..), _) => to.is_string(),
         _ => from.is_floating() && to.is_string(),
     }
 }
@@ -175,6 +178,7 @@ fn cast_as(values: &ArrayRef, to: &DataType, misfits: Misfits) -> Result<ArrayRe
         DataType::Boolean => return from_text::truths(values, is_try),
         DataType::Timestamp(unit, _) => coarser(values, *unit).expect("the unit is coarser"),
         DataType::Decimal128(precision, scale) => number::decimals(values, (*precision, *scale), misfits)?,
+        _ if from.is_nested() => nested_text::nested_texts(values)?,
         _ => to_text::texts(values)?,
     };
     cast_with_options(&made, to, &options)
