@@ -13,7 +13,7 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 
-use crate::column::{Layout, align_bits, bytes_beside, is_nested, row_bytes};
+use crate::column::{Layout, align_bits, bytes_beside, is_nested, row_bytes, sql_name};
 use crate::time::{Micros, TimeRange, WATERMARK_MIN, micros_per_tick};
 
 /// Which column of a block is its event time.
@@ -168,7 +168,7 @@ impl Block {
                 return Err(ArrowError::NotYetImplemented(format!(
                     "column '{}' has type {}, which blocks do not hold",
                     field.name(),
-                    column.data_type()
+                    sql_name(column.data_type())
                 )));
             }
         }

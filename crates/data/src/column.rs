@@ -228,7 +228,10 @@ pub fn sql_name(data_type: &DataType) -> String {
         Utf8 | LargeUtf8 | Utf8View => "STRING",
         Binary | LargeBinary | BinaryView => "BYTES",
         Date32 => "DATE",
-        Decimal128(precision, scale) => return format!("DECIMAL({precision}, {scale})"),
+        Decimal32(precision, scale)
+        | Decimal64(precision, scale)
+        | Decimal128(precision, scale)
+        | Decimal256(precision, scale) => return format!("DECIMAL({precision}, {scale})"),
         Timestamp(unit, zone) => {
             let name = if zone.is_some() { "TIMESTAMP_LTZ" } else { "TIMESTAMP" };
             let precision = match unit {
@@ -239,7 +242,9 @@ pub fn sql_name(data_type: &DataType) -> String {
             };
             return format!("{name}({precision})");
         }
-        List(item) => return format!("ARRAY<{}>", element_name(item)),
+        List(item) | ListView(item) | LargeList(item) | LargeListView(item) | FixedSizeList(item, _) => {
+            return format!("ARRAY<{}>", element_name(item));
+        }
         Struct(fields) => {
             let field = |field: &FieldRef| format!("{} {}", identifier(field.name()), element_name(field));
             return format!("ROW<{}>", fields.iter().map(field).collect::<Vec<_>>().join(", "));
@@ -252,6 +257,7 @@ pub fn sql_name(data_type: &DataType) -> String {
         },
         Time32(_) | Time64(_) => "TIME",
         Duration(_) | Interval(_) => "INTERVAL",
+        Dictionary(_, values) => return sql_name(values),
         other => return other.to_string(),
     };
     name.to_string()

@@ -356,7 +356,7 @@ pub(super) fn hex(arguments: &[ArrayRef]) -> Result<ArrayRef> {
         }));
     }
     if !values.data_type().is_string() && !matches!(values.data_type(), DataType::Binary | DataType::BinaryView) {
-        return exec_err!("HEX takes a whole number or a string, not {}", values.data_type());
+        return exec_err!("HEX takes a whole number or a string, not {}", sql_name(values.data_type()));
     }
     let bytes = cast(values, &DataType::BinaryView)?;
     let bytes: &BinaryViewArray = bytes.as_binary_view();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_expr::{AggregateUDF, ScalarUDF};
+use pelton_data::column::sql_name;
 
 use crate::error::{Place, PlanError, closest};
 use crate::parse::{ColumnDefinition, ColumnKind, Dropped, Named, TableDefinition, ViewDefinition, check_columns};
@@ -87,7 +88,7 @@ fn columns_of(definition: &TableDefinition, delivered: &Schema) -> Result<Vec<Co
         }),
         None => Err(PlanError::unsupported(
             definition.place,
-            format!("the type {} of column {} of table {}", field.data_type(), field.name(), definition.name),
+            format!("the type {} of column {} of table {}", sql_name(field.data_type()), field.name(), definition.name),
             "list the columns to be read in CREATE TABLE",
         )),
     };

@@ -26,7 +26,6 @@ use crate::pipeline::{
     WindowAggregate, WindowColumn,
 };
 use crate::query::{Length, Planned};
-use crate::types::SqlType;
 
 pub use expression::expression;
 pub use portability::{Notes, portability};
@@ -456,9 +455,6 @@ fn fields(schema: &Schema) -> String {
 
 fn field(field: &Field) -> String {
     let coded = if matches!(field.data_type(), DataType::Dictionary(..)) { " in codes" } else { "" };
-    let data_type = match SqlType::from_arrow(field.data_type()) {
-        Some(sql_type) => sql_type.to_string(),
-        None => sql_name(field.data_type()),
-    };
+    let data_type = sql_name(field.data_type());
     format!("{} {data_type}{coded}{}", field.name(), if field.is_nullable() { "" } else { " NOT NULL" })
 }

@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use arrow::datatypes::DataType;
+use pelton_data::column::sql_name;
 use regex::{Captures, Regex};
 
 /// A text of Arrow or DataFusion with types named as SQL does. What stands in single quotes is not touched.
@@ -32,25 +34,71 @@ pub fn no_decimal(message: &str) -> Option<String> {
     Some(format!("{number} does not fit a DECIMAL of {digits} digits"))
 }
 
+/// A text in which all nested types are named as SQL does, quoted or not: what stands between their parts is what messages are divided at.
+pub fn with_sql_nested_types(text: &str) -> String {
+    replace_types(text, is_nested_type)
+}
+
 fn named(text: &str) -> String {
-    static TIMESTAMP: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r#"Timestamp\((s|ms|µs|ns)(, "[^"]*")?\)"#).expect("a pattern"));
-    static OTHER_TIME: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"(Time|Interval|Duration)(32|64)?\(\w+\)").expect("a pattern"));
-    static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+").expect("a pattern"));
-    let text = TIMESTAMP.replace_all(text, |found: &Captures<'_>| {
-        let name = if found.get(2).is_some() { "TIMESTAMP_LTZ" } else { "TIMESTAMP" };
-        let digits = match &found[1] {
-            "s" => 0,
-            "ms" => 3,
-            "µs" => 6,
-            _ => 9,
-        };
-        format!("{name}({digits})")
-    });
-    let text = OTHER_TIME
-        .replace_all(&text, |found: &Captures<'_>| if &found[1] == "Time" { "TIME" } else { "INTERVAL" }.to_string());
+    static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"`[^`]*`|\w+").expect("a pattern"));
+    let text = replace_types(text, |_| true);
     WORD.replace_all(&text, |found: &Captures<'_>| sql_word(&found[0]).to_string()).into_owned()
+}
+
+fn is_nested_type(word: &str) -> bool {
+    matches!(
+        word,
+        "Struct" | "Map" | "List" | "ListView" | "LargeList" | "LargeListView" | "FixedSizeList" | "Dictionary"
+    )
+}
+
+/// A text in which Arrow's types that have parameters are named as SQL does, where their first word is a `wanted` one.
+fn replace_types(text: &str, wanted: impl Fn(&str) -> bool) -> String {
+    static START: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"`[^`]*`|\b([A-Z]\w+)\(").expect("a pattern"));
+    let mut named = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(found) = START.captures_at(text, at) {
+        let (whole, word) = (found.get(0).expect("all of it"), found.get(1).filter(|word| wanted(word.as_str())));
+        let data_type = word.and_then(|word| {
+            let end = whole.end() + parameters_length(&text[whole.end()..])?;
+            Some((text[word.start()..end].parse::<DataType>().ok()?, end))
+        });
+        let end = match data_type {
+            Some((data_type, end)) => {
+                named.push_str(&text[at..whole.start()]);
+                named.push_str(&sql_name(&data_type));
+                end
+            }
+            None => {
+                named.push_str(&text[at..whole.end()]);
+                whole.end()
+            }
+        };
+        at = end;
+    }
+    named + &text[at..]
+}
+
+/// How long the parameters of a type are behind their opening parenthesis, with the closing one. Names of fields are quoted.
+fn parameters_length(text: &str) -> Option<usize> {
+    let (mut depth, mut quote, mut is_escaped) = (1, None, false);
+    for (at, character) in text.char_indices() {
+        match (quote, character) {
+            _ if is_escaped => is_escaped = false,
+            (Some('"'), '\\') => is_escaped = true,
+            (Some(opening), closing) if opening == closing => quote = None,
+            (None, '"' | '\'') => quote = Some(character),
+            (None, '(') => depth += 1,
+            (None, ')') => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn sql_word(word: &str) -> &str {
@@ -67,7 +115,8 @@ fn sql_word(word: &str) -> &str {
         "Date32" => "DATE",
         "Decimal128" => "DECIMAL",
         "Timestamp" => "TIMESTAMP",
-        "BinaryView" | "Binary" => "BYTES",
+        "BinaryView" | "Binary" | "LargeBinary" => "BYTES",
+        "Null" => "NULL",
         "Interval" | "Duration" => "INTERVAL",
         other => other,
     }
@@ -85,9 +134,18 @@ mod tests {
             ("Time64(ns), Interval(MonthDayNano)", "TIME, INTERVAL"),
             ("a = 'Int64' AND Utf8View", "a = 'Int64' AND STRING"),
             ("my_Int64 and Int64s", "my_Int64 and Int64s"),
+            (
+                r#"Struct("n": Int32, "Int64": non-null List(Utf8View)) = Map("entries": non-null Struct("key": non-null Utf8, "value": Float64), unsorted)"#,
+                "ROW<`n` INT, `Int64` ARRAY<STRING> NOT NULL> = MAP<STRING, DOUBLE>",
+            ),
+            (r#"List(Struct("a)(": Timestamp(ms)))"#, "ARRAY<ROW<`a)(` TIMESTAMP(3)>>"),
+            ("Dictionary(UInt32, Utf8View), Duration(ms) and Struct(", "STRING, INTERVAL and Struct("),
         ] {
             assert_eq!(with_sql_types(arrow), sql);
+            assert_eq!(with_sql_types(&with_sql_nested_types(arrow)), sql);
+            assert_eq!(with_sql_types(sql), sql);
         }
+        assert_eq!(with_sql_nested_types("'List(Int32)' and Int32"), "'ARRAY<INT>' and Int32");
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub struct RowField {
     pub name: String,
     /// Type, and whether it may be NULL.
     pub element: Element,
+    /// What its declaration says of it.
+    pub comment: Option<String>,
 }
 
 /// The type of a part of a nested value.
@@ -154,7 +156,8 @@ impl SqlType {
             DataType::Dictionary(_, values) => SqlType::from_arrow(values)?,
             DataType::Struct(fields) => {
                 let field = |field: &Arc<Field>| {
-                    Some(RowField { name: field.name().clone(), element: Element::from_field(field)? })
+                    let element = Element::from_field(field)?;
+                    Some(RowField { name: field.name().clone(), element, comment: None })
                 };
                 SqlType::Row(fields.iter().map(field).collect::<Option<_>>()?)
             }
@@ -199,9 +202,12 @@ impl fmt::Display for SqlType {
             SqlType::TimestampLtz(precision) => write!(f, "TIMESTAMP_LTZ({precision})"),
             SqlType::Row(fields) => {
                 f.write_str("ROW<")?;
-                for (index, RowField { name, element }) in fields.iter().enumerate() {
+                for (index, RowField { name, element, comment }) in fields.iter().enumerate() {
                     let separator = if index == 0 { "" } else { ", " };
                     write!(f, "{separator}{} {element}", identifier(name))?;
+                    if let Some(comment) = comment {
+                        write!(f, " '{}'", comment.replace('\'', "''"))?;
+                    }
                 }
                 f.write_str(">")
             }

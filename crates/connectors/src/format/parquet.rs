@@ -127,7 +127,7 @@ pub(crate) fn declared_schema(path: &Path, place: &str) -> Result<Schema, Connec
         None => {
             let problem = format!(
                 "has the type {} in {place}, which tables do not hold; declare the other columns by name",
-                field.data_type()
+                sql_name(field.data_type())
             );
             Err(ConnectorError::column(field.name(), problem))
         }

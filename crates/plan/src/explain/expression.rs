@@ -16,7 +16,6 @@ use pelton_functions::{ARRAY_OF, FIELD, FIT, ITEM, MAP_OF, cast_spelling, is_pat
 
 use crate::parse::BASE64_PADDED;
 use crate::query::is_not_null_guard;
-use crate::types::SqlType;
 
 /// An expression as SQL, with columns by name.
 pub fn expression(expression: &dyn PhysicalExpr) -> impl Display + '_ {
@@ -103,10 +102,10 @@ fn write_expression(f: &mut fmt::Formatter<'_>, expression: &dyn PhysicalExpr) -
         return write!(f, "{left} {} {}", binary.op(), within(binary.right().as_ref(), own + 1));
     }
     if let Some(cast) = expression.downcast_ref::<CastExpr>() {
-        return write!(f, "CAST({} AS {})", within(cast.expr().as_ref(), 0), type_name(cast.cast_type()));
+        return write!(f, "CAST({} AS {})", within(cast.expr().as_ref(), 0), sql_name(cast.cast_type()));
     }
     if let Some(cast) = expression.downcast_ref::<TryCastExpr>() {
-        return write!(f, "TRY_CAST({} AS {})", within(cast.expr().as_ref(), 0), type_name(cast.cast_type()));
+        return write!(f, "TRY_CAST({} AS {})", within(cast.expr().as_ref(), 0), sql_name(cast.cast_type()));
     }
     if let Some(is_null) = expression.downcast_ref::<IsNullExpr>() {
         return write!(f, "{} IS NULL", within(is_null.arg().as_ref(), PREDICATE + 1));
@@ -153,7 +152,7 @@ fn write_call(f: &mut fmt::Formatter<'_>, call: &ScalarFunctionExpr) -> fmt::Res
         return write_expression(f, call.args()[0].as_ref());
     }
     if let Some(cast) = cast_spelling(call.fun().name()) {
-        return write!(f, "{cast}({} AS {})", within(call.args()[0].as_ref(), 0), type_name(call.return_type()));
+        return write!(f, "{cast}({} AS {})", within(call.args()[0].as_ref(), 0), sql_name(call.return_type()));
     }
     if let ("length_between", [later, earlier]) = (call.fun().name(), call.args()) {
         return write!(f, "({} - {}) SECOND", within(later.as_ref(), 30), within(earlier.as_ref(), 31));
@@ -230,11 +229,4 @@ fn write_literal(f: &mut fmt::Formatter<'_>, value: &ScalarValue) -> fmt::Result
     };
     let text = if prefix.is_empty() { text } else { text.replace('T', " ") };
     write!(f, "{prefix}'{}'", text.replace('\'', "''"))
-}
-
-fn type_name(data_type: &DataType) -> String {
-    match SqlType::from_arrow(data_type) {
-        Some(sql_type) => sql_type.to_string(),
-        None => sql_name(data_type),
-    }
 }

@@ -13,6 +13,9 @@ use crate::types::{DECIMAL_PRECISION_MAX, Element, RowField, SqlType, TIMESTAMP_
 /// How deep ROW, ARRAY and MAP may lie in each other.
 const DEPTH_MAX: usize = 64;
 
+/// What to write in place of a CAST to a type with parts.
+pub(crate) const CONSTRUCTORS: &str = "write ARRAY[…], MAP[…] or ROW(…)";
+
 const NAMES: [&str; 21] = [
     "BOOLEAN",
     "TINYINT",
@@ -103,10 +106,9 @@ fn row(reader: &mut Reader, depth: usize) -> Result<SqlType, PlanError> {
             return Err(PlanError::invalid(Place::of(name.span), message).with_hint("rename one of them"));
         }
         let element = element(reader, depth)?;
-        if matches!(reader.parser.peek_token_ref().token, Token::SingleQuotedString(_)) {
-            reader.string("the comment")?;
-        }
-        fields.push(RowField { name: name.value, element });
+        let has_comment = matches!(reader.parser.peek_token_ref().token, Token::SingleQuotedString(_));
+        let comment = if has_comment { Some(reader.string("the comment")?) } else { None };
+        fields.push(RowField { name: name.value, element, comment });
         if !reader.parser.consume_token(&Token::Comma) {
             break;
         }
@@ -317,8 +319,8 @@ mod tests {
     fn nested_types_are_read() {
         for (written, meant) in [
             (
-                "ROW<a INT, `b c` string NOT NULL 'two words', d INT NULL>",
-                "ROW<`a` INT, `b c` STRING NOT NULL, `d` INT>",
+                "ROW<a INT, `b c` string NOT NULL 'it''s two words', d INT NULL>",
+                "ROW<`a` INT, `b c` STRING NOT NULL 'it''s two words', `d` INT>",
             ),
             ("ROW(a ROW(b INT), c TIMESTAMP(3))", "ROW<`a` ROW<`b` INT>, `c` TIMESTAMP(3)>"),
             ("ARRAY<ARRAY<ARRAY<INT NOT NULL>>>", "ARRAY<ARRAY<ARRAY<INT NOT NULL>>>"),

@@ -154,8 +154,14 @@ impl FlinkDialect {
     /// A table and its keys, which follow.
     fn partitioned(&self, parser: &mut Parser, table: Expr) -> Result<Expr, ParserError> {
         let keys = parse_partition_keys(parser)?;
-        if parser.peek_token_ref().token == Token::LParen {
-            let place = keys.last().and_then(|key| Place::of(key.span));
+        let is_part = |token: &Token| matches!(token, Token::Period | Token::LBracket);
+        let wrong = match parser.peek_tokens_ref::<3>() {
+            [next, ..] if next.token == Token::LParen || is_part(&next.token) => keys.last().map(|key| key.span),
+            [comma, key, next] if comma.token == Token::Comma && is_part(&next.token) => Some(key.span),
+            _ => None,
+        };
+        if let Some(span) = wrong {
+            let place = Place::of(span);
             let error = PlanError::syntax(place, "PARTITION BY takes columns");
             return Err(self.fail(error.with_hint("compute it in a view or subquery, and partition by that column")));
         }

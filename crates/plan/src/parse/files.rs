@@ -193,7 +193,7 @@ fn arguments_of(arguments: &FunctionArguments) -> Vec<FunctionArg> {
 }
 
 /// A file's name without folders and extensions.
-fn stem(path: &str) -> &str {
+pub(crate) fn stem(path: &str) -> &str {
     let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
     match name.split_once('.') {
         Some((stem, _)) if !stem.is_empty() => stem,

@@ -195,7 +195,7 @@ impl GroupWindow {
                 data
             }
         };
-        let keys = if self.name == "SESSION" { self.partition(keys)? } else { Vec::new() };
+        let keys = if self.name == "SESSION" { self.partition(keys, alias.as_ref())? } else { Vec::new() };
         let is_query = matches!(data, Expr::Subquery(_));
         let value = match keys.is_empty() {
             true => data,
@@ -215,9 +215,16 @@ impl GroupWindow {
         Ok(())
     }
 
-    /// What sessions are partitioned by: the other columns of GROUP BY.
-    fn partition(&self, keys: &[Expr]) -> Result<Vec<Expr>, PlanError> {
-        let column = |key: &Expr| match column_name(key) {
+    /// What sessions are partitioned by: the other columns of GROUP BY, which may have the name of their table in front.
+    fn partition(&self, keys: &[Expr], table: Option<&TableAlias>) -> Result<Vec<Expr>, PlanError> {
+        let is_column = |key: &Expr| match key {
+            Expr::CompoundIdentifier(names) => {
+                let before = names.len().checked_sub(2).map(|index| &names[index].value);
+                before == table.map(|table| &table.name.value)
+            }
+            _ => true,
+        };
+        let column = |key: &Expr| match column_name(key).filter(|_| is_column(key)) {
             Some(name) => Ok(Expr::Identifier(name.clone())),
             None => {
                 let error = PlanError::unsupported(

@@ -46,9 +46,9 @@ mod interval;
 
 mod group_window;
 
-pub(crate) use column_type::unknown_type;
+pub(crate) use column_type::{CONSTRUCTORS, unknown_type};
 pub use dialect::{FlinkDialect, TABLE_ARGUMENT_PREFIX};
-pub(crate) use files::named_table;
+pub(crate) use files::{named_table, stem};
 pub(crate) use group_window::note as group_window_note;
 pub use interval::interval_micros;
 pub(crate) use over_calls::shown_name;

@@ -3,6 +3,7 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::column_type::CONSTRUCTORS;
 use super::reader::NESTING_MAX;
 use super::refuse::OPERATOR_WORDS;
 use crate::error::{Place, PlanError};
@@ -143,6 +144,10 @@ fn check_word(words: &Words<'_, '_>, word: &str) -> Result<(), PlanError> {
         }
         "AS" if words.is(1, "INTERVAL") && INTERVAL_UNITS.iter().any(|unit| words.is(2, unit)) => {
             words.refuse(1, "a cast to INTERVAL", "write TIMESTAMPADD(DAY, number, time) to add so many days to a time")
+        }
+        "AS" if ["ROW", "MAP"].iter().any(|name| words.is(1, name)) && words.token(2) == Some(&Token::Lt) => {
+            let name = if words.is(1, "ROW") { "ROW" } else { "MAP" };
+            words.refuse(1, &format!("CAST to {name}"), CONSTRUCTORS)
         }
         "MEMBER" if words.is(1, "OF") => words.refuse(0, "MEMBER OF", "write value IN (1, 2)"),
         "OVERLAPS" if words.opens(1) => {

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion_expr::{Cast, Expr, ExprSchemable, lit, when};
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic, POSITION_INPUTS_MAX};
-use pelton_data::column::is_nested;
+use pelton_data::column::sql_name;
 use pelton_data::own::OwnFunction;
 use pelton_functions::decimal::decimal_upper_half;
 use pelton_functions::rounded;
@@ -15,8 +15,7 @@ use pelton_functions::rounded;
 use super::aggregate_call::{Call, distinct_hint};
 use super::aggregate_functions::RESULT_KIND;
 use super::context::external;
-use super::diagnose::sql_name;
-use super::draft::{Branch, cast_to, held_or_same, held_type, without_dictionary_cast};
+use super::draft::{Branch, cast_to, held_or_same, held_type, part_of, without_dictionary_cast};
 use super::lower::{Lowering, materialize, simplify};
 use super::zeros::with_one_zero;
 use crate::error::{Place, PlanError};
@@ -255,10 +254,8 @@ impl Lowering<'_> {
 
     fn refused_type(&self, function: &str, data_type: &DataType) -> DataFusionError {
         let construct = format!("{} of {}", function.to_uppercase(), sql_name(data_type));
-        let hint =
-            if is_nested(data_type) { "take a part of it, as in row.field" } else { "cast the argument to a number" };
         let place = self.landmarks.place_of(function).or(self.landmarks.grouping);
-        external(PlanError::unsupported(place, construct, hint))
+        external(PlanError::unsupported(place, construct, hint_for(data_type)))
     }
 
     /// Rows must be told apart by their inputs where it matters which came first.
@@ -268,6 +265,14 @@ impl Lowering<'_> {
         }
         let message = format!("a UNION ALL of more than {POSITION_INPUTS_MAX} parts has no first or last row");
         Err(external(PlanError::invalid(self.landmarks.grouping, message).with_hint("read the parts as one table")))
+    }
+}
+
+/// What to do with an argument of a type that a function does not take.
+pub(super) fn hint_for(data_type: &DataType) -> String {
+    match part_of(data_type) {
+        Some(part) => format!("take a part of it, as in {part}"),
+        None => "cast the argument to a number".to_string(),
     }
 }
 

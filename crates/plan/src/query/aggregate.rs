@@ -8,13 +8,12 @@ use datafusion_expr::expr::Case;
 use datafusion_expr::logical_plan::Aggregate;
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, cast, lit};
-use pelton_data::column::is_nested;
+use pelton_data::column::sql_name;
 
 use super::accumulate::Collector;
 use super::context::external;
-use super::diagnose::sql_name;
 use super::draft::{
-    Branch, INPUT, PipelineDraft, Relation, TargetDraft, WINDOW, cast_to, column, held_or_same, held_type,
+    Branch, INPUT, PipelineDraft, Relation, TargetDraft, WINDOW, cast_to, column, held_or_same, held_type, part_of,
     without_dictionary_cast,
 };
 use super::grouping_sets::Sets;
@@ -309,9 +308,9 @@ impl Lowering<'_> {
 
     pub(super) fn refused_key(&self, data_type: &DataType) -> datafusion_common::DataFusionError {
         let construct = format!("grouping by a value of type {}", sql_name(data_type));
-        let hint = match is_nested(data_type) {
-            true => "group by parts of it, as in row.field",
-            false => "cast it to STRING or a number",
+        let hint = match part_of(data_type) {
+            Some(part) => format!("group by parts of it, as in {part}"),
+            None => "cast it to STRING or a number".to_string(),
         };
         external(PlanError::unsupported(self.landmarks.grouping, construct, hint))
     }

@@ -6,12 +6,12 @@ use datafusion_common::Result;
 use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams, NullTreatment};
 use datafusion_expr::{Expr, ExprSchemable, SortExpr, lit, when};
 use datafusion_functions::core;
+use pelton_data::column::sql_name;
 use pelton_data::own::{OwnFunction, function};
 use pelton_functions::aggregates::{Listing, Ordered, aggregate_function};
 
 use super::accumulate::{Collector, delimiter_of, filtered};
 use super::context::external;
-use super::diagnose::sql_name;
 use super::draft::{Branch, cast_to, held_type};
 use super::lower::{Lowering, materialize};
 use super::own_aggregate::own_function;

@@ -10,8 +10,8 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_common::{Result, internal_err, plan_err};
 use datafusion_expr::function::AccumulatorArgs;
 use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+use pelton_data::column::sql_name;
 
-use super::diagnose::sql_name;
 use super::draft::held_type;
 use crate::parse::shown_name;
 

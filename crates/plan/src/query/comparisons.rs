@@ -2,9 +2,9 @@
 
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::{Expr, ExprSchemable, Operator};
+use pelton_data::column::sql_name;
 
 use super::context::external;
-use super::diagnose::sql_name;
 use super::lengths::check_lengths;
 use crate::error::PlanError;
 

@@ -5,9 +5,9 @@ use datafusion_common::Result;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
+use pelton_data::column::sql_name;
 
 use super::context::external;
-use super::diagnose::sql_name;
 use super::foreign_types::place_in;
 use crate::error::PlanError;
 

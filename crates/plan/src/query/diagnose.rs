@@ -2,26 +2,13 @@
 
 use arrow::datatypes::DataType;
 use datafusion_common::{Column, DataFusionError, SchemaError, Span};
+use pelton_data::column::sql_name;
 
 use super::landmarks::Landmarks;
 use super::rephrase::{self, homonym, in_sql_terms};
 use super::window::{WINDOW_COLUMNS, renaming_hint};
 use crate::error::{Place, PlanError, closest};
-use crate::types::SqlType;
-
-/// The SQL name of a type, or Arrow's where SQL has none.
-pub(super) fn sql_name(data_type: &DataType) -> String {
-    match (data_type, SqlType::from_arrow(data_type)) {
-        (_, Some(sql_type)) => sql_type.to_string(),
-        (DataType::Interval(_) | DataType::Duration(_), None) => "INTERVAL".to_string(),
-        (DataType::Timestamp(_, None), None) => "TIMESTAMP(9)".to_string(),
-        (DataType::Timestamp(_, Some(_)), None) => "TIMESTAMP_LTZ(9)".to_string(),
-        (DataType::Null, None) => "NULL".to_string(),
-        (DataType::Time32(_) | DataType::Time64(_), None) => "TIME".to_string(),
-        (DataType::List(field), None) => format!("ARRAY<{}>", sql_name(field.data_type())),
-        (other, None) => other.to_string(),
-    }
-}
+use crate::terms::with_sql_nested_types;
 
 /// The error of a column that no row can hold.
 pub(super) fn unheld_column(name: &str, data_type: &DataType) -> PlanError {
@@ -182,6 +169,8 @@ fn schema_error(error: SchemaError, places: &mut Places) -> PlanError {
 }
 
 fn plan_error(message: &str, is_unplanned: bool, places: &mut Places, landmarks: &Landmarks) -> PlanError {
+    let message = with_sql_nested_types(message);
+    let message = message.as_str();
     if let Some((error, clue)) = rephrase::of_clause(message) {
         places.is_span_near = clue == Clue::Width;
         places.clue = clue;
@@ -248,6 +237,13 @@ fn function_error(name: &str, written: Option<&str>, message: &str) -> PlanError
     });
     if let Some(data_type) = received {
         return PlanError::invalid(None, format!("{shown} takes no argument of type {}", in_sql_terms(data_type)));
+    }
+    // The types of a call are named there, and those of DataFusion's own kinds before that.
+    let called = message.split_once(&format!("argument types '{name}(")).and_then(|(_, call)| call.split_once(")'."));
+    if let Some((types, _)) =
+        called.filter(|_| message.contains(" expects Numeric ") || message.contains(" expects String "))
+    {
+        return PlanError::invalid(None, format!("{shown} takes no argument of type {}", in_sql_terms(types)));
     }
     let first = message.lines().next().unwrap_or_default();
     let reason = first.split(" No function matches").next().unwrap_or_default();

@@ -353,6 +353,16 @@ pub(super) fn carried_type(data_type: &DataType) -> Option<DataType> {
     held_type(data_type).or_else(|| is_nested(data_type).then(|| data_type.clone()))
 }
 
+/// How a part of a value of a nested type is written; `None` of other types.
+pub(super) fn part_of(data_type: &DataType) -> Option<&'static str> {
+    match data_type {
+        DataType::Struct(_) => Some("row.field"),
+        DataType::List(_) => Some("array[1]"),
+        DataType::Map(..) => Some("map['key']"),
+        _ => None,
+    }
+}
+
 /// As [`held_type`], and `data_type` itself where there is none: an array is held as it is, and the rest is refused where it is read.
 pub(super) fn held_or_same(data_type: &DataType) -> DataType {
     held_type(data_type).unwrap_or_else(|| data_type.clone())

@@ -15,6 +15,7 @@ use datafusion_expr::{
     binary_expr, cast, lit, not,
 };
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
+use pelton_data::column::sql_name;
 use pelton_functions::decimal::DIGITS_MAX;
 use pelton_functions::{ARRAY_OF, MAP_OF, is_flink_cast, makes_null};
 
@@ -23,12 +24,12 @@ use super::comparisons::{check_comparable, check_operands};
 use super::context::external;
 use super::decimals::{BIGINT_DIGITS, decimal_arithmetic, decimal_comparison, decimal_range, typed_aggregate};
 use super::deferred_casts::defer_casts;
-use super::diagnose::sql_name;
 use super::instants::instant;
 use super::lengths::{field_of_length, of_equal_days, refine_time};
 use super::literals::whole_number;
 use super::strictness::is_strict;
 use crate::error::PlanError;
+use crate::parse::CONSTRUCTORS;
 
 /// The plan with Flink's types.
 pub(super) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -154,7 +155,7 @@ fn check_cast(expression: &Expr, schema: &DFSchema) -> Result<()> {
         return Ok(());
     }
     let error = PlanError::invalid(None, format!("there is no CAST of {} to {}", sql_name(&from), sql_name(to)));
-    Err(external(error.with_hint("write ARRAY[…], MAP[…] or ROW(…)")))
+    Err(external(error.with_hint(CONSTRUCTORS)))
 }
 
 /// The type of a remainder that is narrower than the dividend: a remainder has the type of the divisor.

@@ -8,10 +8,11 @@ use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::expr::{Between, Case, InList};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast};
+use pelton_data::column::sql_name;
 
 use super::comparisons::is_comparison;
 use super::context::TableScanSource;
-use super::diagnose::{place_of, sql_name};
+use super::diagnose::place_of;
 use super::foreign::Foreign;
 use crate::error::Place;
 use crate::types::SqlType;

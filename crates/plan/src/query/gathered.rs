@@ -3,12 +3,12 @@
 
 use datafusion_common::Result;
 use datafusion_expr::Expr;
+use pelton_data::column::sql_name;
 use pelton_data::ranking::Ranking;
 
 use super::accumulate;
 use super::aggregate::{Group, different_windows, key_fields};
 use super::context::external;
-use super::diagnose::sql_name;
 use super::draft::{Cut, Relation, WINDOW, column, held_type};
 use super::lower::{Lowering, simplify};
 use super::over::Collector;

@@ -4,9 +4,9 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{Expr, ExprSchemable, cast};
+use pelton_data::column::sql_name;
 
 use super::context::external;
-use super::diagnose::sql_name;
 use crate::error::PlanError;
 
 /// A call of `TO_TIMESTAMP_LTZ`, whose first argument has this type, as what computes it.

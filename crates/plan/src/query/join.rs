@@ -8,10 +8,10 @@ use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan};
 use pelton_data::column::is_nested;
+use pelton_data::column::sql_name;
 
 use super::aggregate::as_planned;
 use super::context::external;
-use super::diagnose::sql_name;
 use super::draft::{Branch, Cut, Draft, Loaded, LookupDraft, Relation, StepDraft, cast_to, column, held_or_same};
 use super::lower::{Lowering, materialize, simplify};
 use super::names::Names;

@@ -128,6 +128,7 @@ use datafusion_common::TableReference;
 use datafusion_expr::planner::ContextProvider;
 use datafusion_expr::{LogicalPlan, LogicalPlanBuilder};
 use pelton_data::TimeColumn;
+use pelton_data::column::sql_name;
 use sqlparser::ast::{SelectItem, SetExpr, Spanned};
 
 use crate::catalog::{Catalog, LATE_ROWS, Relation, Table};
@@ -339,7 +340,7 @@ pub fn check_computed_columns(catalog: &Catalog, table: &Table) -> Result<(), Pl
         let data_type = data_type.map_err(|error| diagnose::diagnose(error, &Landmarks::default()))?;
         let watermark = definition.watermark.as_ref().filter(|watermark| watermark.column == column.name);
         let Some(watermark) = watermark.filter(|_| TimeColumn::new(0, &data_type).is_none()) else { continue };
-        let message = format!("the event-time column {} is {}", watermark.column, diagnose::sql_name(&data_type));
+        let message = format!("the event-time column {} is {}", watermark.column, sql_name(&data_type));
         let hint = "it must be TIMESTAMP or TIMESTAMP_LTZ: compute it with TO_TIMESTAMP or TO_TIMESTAMP_LTZ";
         return Err(PlanError::invalid(watermark.place, message).with_hint(hint));
     }

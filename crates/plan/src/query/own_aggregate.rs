@@ -8,9 +8,8 @@ use arrow::datatypes::DataType;
 use datafusion_common::{Result, internal_err, plan_err};
 use datafusion_expr::function::AccumulatorArgs;
 use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+use pelton_data::column::sql_name;
 use pelton_data::own::{AggregateFunction, OwnFunction};
-
-use super::diagnose::sql_name;
 
 /// A function as DataFusion's planner sees it: these arguments, which are cast to their types, and this result.
 pub fn own_aggregate(

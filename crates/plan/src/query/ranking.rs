@@ -212,7 +212,9 @@ impl Lowering<'_> {
         for key in &function.params.partition_by {
             let values = collector.of_branches(key, schema)?;
             if !of_windows || self.common_bound(collector, &values).is_none() {
-                keys.extend(collector.add_key(key, schema)?.filter(|key| !keys.contains(key)));
+                keys.extend(
+                    collector.add_key(key, schema, self.landmarks.first_over())?.filter(|key| !keys.contains(key)),
+                );
             }
         }
         let mut order: Vec<OrderKey> = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::diagnose::Clue;
 use crate::error::PlanError;
-use crate::parse::unknown_type;
+use crate::parse::{CONSTRUCTORS, unknown_type};
 use crate::terms::{no_decimal, no_value, with_sql_types};
 
 /// An error about a clause of the query, and how to find its place.
@@ -10,7 +10,7 @@ pub(super) fn of_clause(message: &str) -> Option<(PlanError, Clue)> {
     let invalid = |message: String| PlanError::invalid(None, message);
     let condition = message.split_once("non-boolean predicate ").map(|(_, found)| {
         let (what, data_type) = found.split_once(" returning ").unwrap_or((found, "another value"));
-        format!("WHERE and HAVING need a condition, and {what} is a {}", in_sql_terms(data_type))
+        format!("WHERE and HAVING need a condition, and {what} is {}", with_article(&in_sql_terms(data_type)))
     });
     let joined = || message.split_once("Join condition must be boolean type, but got ");
     let joined = || joined().or_else(|| message.split_once("oin condition must be boolean type, but got "));
@@ -42,6 +42,14 @@ pub(super) fn of_clause(message: &str) -> Option<(PlanError, Clue)> {
         let operation = operation.map_or_else(|| "a UNION ALL".to_string(), |operation| format!("an {operation}"));
         let error = invalid(format!("the parts of {operation} have different numbers of columns"));
         return Some((error.with_hint("select as many columns as the first part does"), Clue::Width));
+    }
+    if let Some((_, rest)) = message.split_once("ncompatible inputs for Union: Previous inputs were of type ") {
+        let (first, rest) = rest.split_once(", but got incompatible type ")?;
+        let (other, column) = rest.split_once(" on column '")?;
+        let (first, other) = (in_sql_terms(first), in_sql_terms(other));
+        let column = column.split('\'').next()?;
+        let error = invalid(format!("the column {column} of a UNION ALL is {other}, and {first} in a part before"));
+        return Some((error.with_hint("CAST them to one type"), Clue::Width));
     }
     if message.contains("require unique expression names") {
         let (_, second) = message.split_once(" and \"")?;
@@ -84,6 +92,12 @@ fn of_values(message: &str) -> Option<(PlanError, Clue)> {
     let named = rest.split(" names given").next()?;
     let error = PlanError::invalid(None, format!("the table has {width} columns, and {named} are named behind AS"));
     Some((error.with_hint("name all of them, or none"), Clue::Columns))
+}
+
+/// A type's name behind its article.
+fn with_article(name: &str) -> String {
+    let article = if name.starts_with(['A', 'I']) { "an" } else { "a" };
+    format!("{article} {name}")
 }
 
 /// Two columns have one name.
@@ -159,7 +173,8 @@ pub(super) fn of_expression(message: &str) -> Option<PlanError> {
 /// An operator with one operand that it does not take, or a type that there is not.
 fn of_operand(message: &str) -> Option<PlanError> {
     if let Some((_, data_type)) = message.split_once("'NOT' requires a boolean expression, got ") {
-        let error = PlanError::invalid(None, format!("NOT takes a condition, not a {}", in_sql_terms(data_type)));
+        let found = with_article(&in_sql_terms(data_type));
+        let error = PlanError::invalid(None, format!("NOT takes a condition, not {found}"));
         return Some(error.with_hint("compare it with something"));
     }
     if message.contains("nary operator '-' only supports") {
@@ -167,8 +182,11 @@ fn of_operand(message: &str) -> Option<PlanError> {
         return Some(error.with_hint("CAST the value to a number"));
     }
     let (_, name) = message.split_once("Unsupported SQL type ")?;
-    let name = name.split([' ', '(']).next()?;
-    Some(unknown_type(&name.to_uppercase(), None))
+    let name = name.split([' ', '(', '<']).next()?.to_uppercase();
+    if matches!(name.as_str(), "ROW" | "ARRAY" | "MAP") {
+        return Some(PlanError::unsupported(None, format!("CAST to {name}"), CONSTRUCTORS));
+    }
+    Some(unknown_type(&name, None))
 }
 
 /// A number that a type does not hold, and that type.

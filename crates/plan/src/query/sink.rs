@@ -9,13 +9,14 @@ use datafusion_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use pelton_data::column::is_nested;
+use pelton_data::column::sql_name;
 use pelton_data::zone::Zone;
 use pelton_functions::fits;
 use sqlparser::ast::{Ident, Query, SetExpr};
 
 use super::arrange::Arranged;
 use super::context::external;
-use super::diagnose::{sql_name, unheld_column};
+use super::diagnose::unheld_column;
 use super::draft::{Branch, Draft, PipelineDraft, StepDraft, TargetDraft, carried_type, cast_to, held_type};
 use super::lower::{Lowering, materialize, simplify};
 use super::names::Names;

@@ -8,10 +8,10 @@ use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast};
 use pelton_data::clocked::Clocked;
+use pelton_data::column::sql_name;
 use pelton_data::zone::Zone;
 
 use super::context::external;
-use super::diagnose::sql_name;
 use super::lower::Lowering;
 use crate::catalog::Catalog;
 use crate::error::PlanError;

@@ -4,6 +4,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr::{NullTreatment, WindowFunction};
 use datafusion_expr::{Expr, ExprSchemable, WindowFunctionDefinition};
+use pelton_data::column::sql_name;
 use pelton_data::over::{Frame, FrameEnd, OverCall, OverFunction};
 use pelton_data::own::{self, OwnFunction};
 use pelton_functions::aggregates::{Listing, Ordered, aggregate_function};
@@ -12,11 +13,10 @@ use super::frame::frame_of;
 use super::{Collector, functions};
 use crate::error::{Place, PlanError};
 use crate::parse::shown_name;
-use crate::query::accumulate::{delimiter_of, filtered, fraction_of, has_extremes};
+use crate::query::accumulate::{delimiter_of, filtered, fraction_of, has_extremes, hint_for};
 use crate::query::aggregate_call::{distinct_hint, is_same_if_distinct};
 use crate::query::aggregate_functions::is_planned;
 use crate::query::context::external;
-use crate::query::diagnose::sql_name;
 use crate::query::draft::held_or_same;
 use crate::query::literals::whole_number;
 use crate::query::lower::Lowering;
@@ -59,7 +59,7 @@ impl Lowering<'_> {
             OverFunction::Lead { rows } => Frame::RowsAround { preceding: Some(0), following: Some(rows) },
             _ => frame_of(&window.params.window_frame, place).map_err(external)?,
         };
-        let argument = argument_of(collector, window, (&mut function, is_distinct), schema)?;
+        let argument = argument_of(collector, window, (&mut function, is_distinct), schema, place)?;
         let counts_rows = |column: &usize| {
             function == OverFunction::Count && !is_distinct && !collector.fields[*column].is_nullable()
         };
@@ -71,7 +71,7 @@ impl Lowering<'_> {
             let data_type = collector.fields[column].data_type();
             if !takes(&function, is_distinct, data_type) {
                 let construct = format!("{} of {} OVER rows", shown_name(name), sql_name(data_type));
-                return Err(external(PlanError::unsupported(place, construct, "cast the argument to a number")));
+                return Err(external(PlanError::unsupported(place, construct, hint_for(data_type))));
             }
         }
         Ok(OverCall { function, is_distinct, argument, frame, data_type })
@@ -119,6 +119,7 @@ impl Lowering<'_> {
         let mut columns = |expression: &Expr, name: &str| {
             let values = collector.simplified(collector.of_branches(expression, schema)?)?;
             let values = if tells_equal { collector.with_one_zero(values)? } else { values };
+            check_flat(collector, &values, window.fun.name(), place)?;
             collector.add_column(values, name)
         };
         let arguments = params.args.iter().map(|argument| columns(argument, "argument")).collect::<Result<_>>()?;
@@ -212,6 +213,7 @@ fn argument_of(
     window: &WindowFunction,
     (function, is_distinct): (&mut OverFunction, bool),
     schema: &DFSchema,
+    place: Option<Place>,
 ) -> Result<Option<usize>> {
     let params = &window.params;
     let argument = params.args.first().filter(|argument| !is_wildcard(argument));
@@ -231,7 +233,21 @@ fn argument_of(
         }
     };
     let argument = argument.map(|argument| collector.argument(argument, function, is_distinct)).transpose()?;
-    argument.map(|values| collector.add_column(values, "argument")).transpose()
+    let Some(values) = argument else { return Ok(None) };
+    check_flat(collector, &values, window.fun.name(), place)?;
+    collector.add_column(values, "argument").map(Some)
+}
+
+/// Refuses whole nested values as the argument of a function: what is kept of rows are flat values.
+fn check_flat(collector: &Collector, values: &[Expr], function: &str, place: Option<Place>) -> Result<()> {
+    for (branch, value) in collector.branches.iter().zip(values) {
+        let data_type = value.get_type(branch.scope.as_ref())?;
+        if data_type.is_nested() {
+            let construct = format!("{} of {} OVER rows", shown_name(function), sql_name(&data_type));
+            return Err(external(PlanError::unsupported(place, construct, hint_for(&data_type))));
+        }
+    }
+    Ok(())
 }
 
 fn percentile(fraction: f64, is_continuous: bool, is_descending: bool) -> OverFunction {

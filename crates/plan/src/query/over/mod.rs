@@ -16,15 +16,16 @@ use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, SortExpr, Window, lit, when};
 use pelton_data::TimeColumn;
+use pelton_data::column::sql_name;
 use pelton_data::over::{Frame, FrameEnd, OverCall, OverColumn, OverFunction, OverSpec};
 
 use self::call::{end_of, is_fixed};
 use super::accumulate::integer_under_cast;
 use super::aggregate::result;
 use super::context::external;
-use super::diagnose::sql_name;
 use super::draft::{
     Branch, INPUT, PipelineDraft, Relation, TargetDraft, carried_type, cast_to, column as draft_column, held_type,
+    part_of,
 };
 use super::lower::{Lowering, materialize, simplify};
 use super::names::Names;
@@ -80,7 +81,7 @@ impl Lowering<'_> {
         let time = self.time_of(&mut collector, time, schema)?;
         let mut keys = Vec::new();
         for key in &first.partition_by {
-            keys.extend(collector.add_key(key, schema)?);
+            keys.extend(collector.add_key(key, schema, self.landmarks.first_over())?);
         }
         let fields: Vec<FieldRef> = columns.iter().map(|column| collector.field(*column)).collect();
         let mut values = Values { calls: Vec::new(), columns, fields };
@@ -369,8 +370,8 @@ impl Collector {
         }
     }
 
-    /// Adds a key; none where it is the same for all rows.
-    pub fn add_key(&mut self, key: &Expr, schema: &DFSchema) -> Result<Option<usize>> {
+    /// Adds a key; none where it is the same for all rows. `place` is that of a function OVER rows.
+    pub fn add_key(&mut self, key: &Expr, schema: &DFSchema, place: Option<Place>) -> Result<Option<usize>> {
         let values = self.simplified(self.of_branches(key, schema)?)?;
         if matches!(values[0], Expr::Literal(..)) && values.iter().all(|value| *value == values[0]) {
             return Ok(None);
@@ -378,6 +379,12 @@ impl Collector {
         let pairs = self.branches.iter().zip(values);
         let values = pairs.map(|(branch, value)| with_one_zero(value, &branch.scope));
         let values: Vec<Expr> = values.collect::<Result<_>>()?;
+        let data_type = values[0].get_type(self.branches[0].scope.as_ref())?;
+        if let Some(part) = part_of(&data_type) {
+            let construct = format!("PARTITION BY a value of type {}", sql_name(&data_type));
+            let hint = format!("partition by parts of it, as in {part}");
+            return Err(external(PlanError::unsupported(place, construct, hint)));
+        }
         self.add_column(values, "key").map(Some)
     }
 
@@ -429,7 +436,7 @@ impl Collector {
                 let counted = self.branches.iter().zip(values).map(|(branch, value)| {
                     let scope = branch.scope.as_ref();
                     let data_type = value.get_type(scope)?;
-                    if !value.nullable(scope)? || is_fixed(&data_type) {
+                    if is_fixed(&data_type) || !data_type.is_nested() && !value.nullable(scope)? {
                         return Ok(value);
                     }
                     when(value.is_not_null(), lit(1_i8)).end()
