@@ -5,13 +5,13 @@ use std::fmt::Write;
 
 use datafusion_expr::planner::ContextProvider;
 use pelton_data::column::sql_name;
-use pelton_data::spelling::identifier;
+use pelton_data::spelling::{identifier, is_file};
 use sqlparser::ast::Query;
 
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::PlanError;
 use crate::parse::{
-    ColumnDefinition, ColumnKind, NameFilter, Named, Statement, ViewDefinition, is_written, respelt_names,
+    ColumnDefinition, ColumnKind, NameFilter, Named, Statement, ViewDefinition, is_written, respelt_names, stem,
 };
 use crate::query::{Context, columns_of, columns_of_query};
 
@@ -157,7 +157,12 @@ fn create_table(table: &Table) -> String {
         lines.push(format!("PRIMARY KEY ({}) NOT ENFORCED", key.join(", ")));
     }
     let temporary = if definition.temporary { "TEMPORARY " } else { "" };
-    let mut text = format!("CREATE {temporary}TABLE {} (\n  {}\n)", identifier(&definition.name), lines.join(",\n  "));
+    // A file that stands in the place of a table is called by its path.
+    let name = match definition.options.get("path").filter(|_| is_file(&definition.name)) {
+        Some(path) => stem(path),
+        None => &definition.name,
+    };
+    let mut text = format!("CREATE {temporary}TABLE {} (\n  {}\n)", identifier(name), lines.join(",\n  "));
     if let Some(comment) = &definition.comment {
         write!(text, " COMMENT {}", quoted(comment)).expect("writing to a string");
     }

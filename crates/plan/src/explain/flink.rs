@@ -175,8 +175,8 @@ pub(crate) fn option_notes(table: &TableDefinition, notes: &mut Notes) {
     }
     let Some(connector) = table.options.get("connector") else { return };
     if is_file(&table.name) {
-        let create = "CREATE TABLE t FROM that file, and SHOW CREATE TABLE t prints the definition for Flink";
-        notes.add(table.place, format!("Flink reads no files in the place of tables, as {} is: {create}", table.name));
+        let create = format!("SHOW CREATE TABLE {} prints the definition of a table for Flink", table.name);
+        notes.add(table.place, format!("Flink reads no files in the place of tables; {create}"));
         return;
     }
     let lists: &[&str] = match connector.as_str() {

@@ -360,18 +360,21 @@ impl<'a> Reader<'a> {
     fn describe(&mut self) -> Result<Statement, PlanError> {
         self.parser.next_token();
         let _ = self.takes("EXTENDED");
-        let place = self.place();
         if ["SELECT", "WITH", "VALUES"].into_iter().any(|word| self.sees(word))
             || self.parser.peek_token_ref().token == Token::LParen
         {
             return self.query().map(Statement::DescribeQuery);
         }
-        if let Some(file) = files::take(self)? {
-            let named = Named { name: file.name.clone(), place };
-            self.files.push(file);
-            return Ok(Statement::Describe(named));
-        }
-        self.name("the name of a table or view").map(Statement::Describe)
+        self.relation().map(Statement::Describe)
+    }
+
+    /// The name of a table or view, or a file in its place.
+    pub fn relation(&mut self) -> Result<Named, PlanError> {
+        let place = self.place();
+        let Some(file) = files::take(self)? else { return self.name("the name of a table or view") };
+        let named = Named { name: file.name.clone(), place };
+        self.files.push(file);
+        Ok(named)
     }
 
     /// `[IF NOT EXISTS]`

@@ -41,7 +41,7 @@ pub(super) fn show(reader: &mut Reader<'_>) -> Result<Statement, PlanError> {
             if !reader.takes("IN") {
                 reader.word("FROM")?;
             }
-            let named = reader.name("the name of a table or view")?;
+            let named = reader.relation()?;
             Ok(Statement::ShowColumns(named, name_filter(reader)?))
         }
         "CATALOGS" => shown_name(reader, "catalog name", CATALOG),
@@ -58,9 +58,7 @@ pub(super) fn show(reader: &mut Reader<'_>) -> Result<Statement, PlanError> {
         "PROGRESS" => Ok(Statement::ShowProgress { is_verbose: reader.takes("VERBOSE") }),
         "QUERIES" => Ok(Statement::ShowQueries { is_verbose: reader.takes("VERBOSE") }),
         "OPERATORS" => Ok(Statement::ShowOperators { is_verbose: reader.takes("VERBOSE") }),
-        "CREATE" if reader.takes("TABLE") || reader.takes("VIEW") => {
-            reader.name("the name of a table or view").map(Statement::ShowCreate)
-        }
+        "CREATE" if reader.takes("TABLE") || reader.takes("VIEW") => reader.relation().map(Statement::ShowCreate),
         _ => Err(instead_of(&word, &found).unwrap_or_else(|| reader.expected(SHOWN, &found))),
     }
 }
