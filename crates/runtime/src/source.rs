@@ -105,11 +105,15 @@ pub struct Absent {
     pub has_other_places: bool,
 }
 
-/// A column that is in none of the rows of an input.
+/// A column that is in none of the rows of an input, or a field of a ROW that is in none of its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AbsentColumn {
-    /// Its name.
+    /// Its name; of a field of a ROW, how it is reached: `order.items[…].price`.
     pub name: String,
+    /// Whether it is a field of a ROW.
+    pub is_field: bool,
+    /// Rows that were looked at, or values of the ROW: none where these were all NULL.
+    pub rows: u64,
     /// What the rows have instead: "did you mean 'price'?". Empty where that is not known.
     pub hint: String,
 }
@@ -120,7 +124,14 @@ impl Absent {
         if self.rows == 0 {
             *self = later;
         } else if later.rows > 0 {
-            self.columns.retain(|column| later.columns.iter().any(|other| other.name == column.name));
+            self.columns.retain_mut(|column| {
+                let Some(other) = later.columns.iter().find(|other| other.name == column.name) else { return false };
+                if column.rows == 0 {
+                    column.hint.clone_from(&other.hint);
+                }
+                column.rows += other.rows;
+                true
+            });
             self.rows += later.rows;
             self.has_other_places |= later.has_other_places || later.place != self.place;
         }
@@ -231,7 +242,7 @@ mod tests {
     use super::*;
 
     fn absent(rows: u64, place: &str, columns: &[&str]) -> Absent {
-        let column = |name: &&str| AbsentColumn { name: name.to_string(), hint: String::new() };
+        let column = |name: &&str| AbsentColumn { name: name.to_string(), is_field: false, rows, hint: String::new() };
         Absent { rows, columns: columns.iter().map(column).collect(), place: place.to_owned(), has_other_places: false }
     }
 

@@ -1,4 +1,4 @@
-//! Columns that no row has and that are NULL in all of them: mostly their names are misspelt.
+//! Columns, and fields of ROWs, that no row has and that are NULL in all of them: mostly their names are misspelt.
 
 use std::collections::BTreeSet;
 
@@ -29,11 +29,15 @@ impl AbsenceWarning {
 
     fn warnings(&mut self, progress: &Progress, rows_min: u64, which: &str) -> Vec<String> {
         let mut lines = Vec::new();
-        let sources = progress.sources.iter().enumerate();
-        for (index, source) in sources.filter(|(_, source)| source.left_out.absent.rows >= rows_min) {
-            for column in &source.left_out.absent.columns {
+        for (index, source) in progress.sources.iter().enumerate() {
+            for column in source.left_out.absent.columns.iter().filter(|column| column.rows >= rows_min) {
                 if self.told.insert((index, column.name.clone())) {
-                    lines.push(warning(source, &column.name, &column.hint, which));
+                    let (kind, unit) = if column.is_field { ("field", "object") } else { ("column", "row") };
+                    let rows = match column.rows {
+                        1 => format!("is not in the only {unit}"),
+                        rows => format!("is in none of {which}{} {unit}s", count(rows)),
+                    };
+                    lines.push(warning(source, &format!("{kind} '{}' {rows}", column.name), &column.hint));
                 }
             }
         }
@@ -41,13 +45,9 @@ impl AbsenceWarning {
     }
 }
 
-fn warning(source: &SourceProgress, column: &str, hint: &str, which: &str) -> String {
+fn warning(source: &SourceProgress, absence: &str, hint: &str) -> String {
     let absent = &source.left_out.absent;
     let others = if absent.has_other_places { " and others" } else { "" };
     let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
-    let rows = match absent.rows {
-        1 => "is not in the only row".to_owned(),
-        rows => format!("is in none of {which}{} rows", count(rows)),
-    };
-    format!("warning: {}: column '{column}' {rows} of {}{others}, and is NULL{hint}", source.name, absent.place)
+    format!("warning: {}: {absence} of {}{others}, and is NULL{hint}", source.name, absent.place)
 }

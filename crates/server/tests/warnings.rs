@@ -117,6 +117,38 @@ warning: t: column 'amount' is in none of 3 rows of {file}, and is NULL; the fir
 }
 
 #[test]
+fn a_field_that_no_object_has_is_told_with_the_nearest_name() {
+    let folder = folder("absent-field");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let rows = "{\"r\": {\"price\": 1, \"deep\": [{\"volume\": 2}]}, \"m\": {\"k\": {\"b\": 1}}, \"n\": null}\n\
+                {\"r\": null}\n{\"r\": {\"price\": 3}}\n";
+    fs::write(path("a.json"), rows).expect("a file");
+    fs::write(path("b.json"), "{\"r\": null}\n").expect("a file");
+    let table =
+        "CREATE TABLE t (r ROW<pirce INT, deep ARRAY<ROW<volum INT>>>, m MAP<STRING, ROW<a INT, b INT>>, n ROW<x INT>)";
+    let run_on = |file: &str| {
+        let options = format!("WITH ('connector' = 'filesystem', 'path' = '{}')", path(file));
+        run(&format!("{table} {options}; SELECT r.pirce FROM t WHERE m IS NULL AND n IS NULL")).2
+    };
+    let warning =
+        |absence: &str, place: &str, hint: &str| format!("warning: t: {absence} of {place}, and is NULL{hint}\n");
+    for (file, others) in [("a.json", ""), ("*.json", " and others")] {
+        let place = format!("{}{others}", path("a.json"));
+        let expected = [
+            warning("field 'r.pirce' is in none of 2 objects", &place, "; did you mean 'price'?"),
+            warning("field 'r.deep[…].volum' is not in the only object", &place, "; did you mean 'volume'?"),
+            warning("field 'm[…].a' is not in the only object", &place, ""),
+        ];
+        assert_eq!(run_on(file), expected.concat(), "{file}");
+    }
+    // A ROW that is always NULL may have all fields.
+    let absence = |column: &str| format!("column '{column}' is not in the only row");
+    let expected = ["m", "n"].map(|column| warning(&absence(column), &path("b.json"), ""));
+    assert_eq!(run_on("b.json"), expected.concat());
+    fs::remove_dir_all(&folder).expect("the folder can be removed");
+}
+
+#[test]
 fn a_column_that_no_row_has_is_told_while_the_input_still_comes() {
     let folder = folder("absent-early");
     let path = folder.join("pipe").display().to_string();

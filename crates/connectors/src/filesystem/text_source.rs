@@ -106,6 +106,8 @@ pub(super) struct OpenFile {
     /// Number of the line that `rest` begins with, from 1.
     line: u64,
     at_end: bool,
+    /// Whether rows were read from it.
+    has_rows: bool,
     /// Why there is no more to read, where rows before that had to be delivered first.
     failure: Option<String>,
 }
@@ -282,6 +284,7 @@ impl OpenFile {
             rest,
             line,
             at_end: false,
+            has_rows: false,
             failure: None,
         }))
     }
@@ -351,7 +354,8 @@ impl OpenFile {
         self.line += lines;
         // Rows are numbered by their lines, where each has one.
         let lines = if self.layout() == Layout::Lines { lines } else { u64::MAX };
-        Ok(Next::There(TextChunk { bytes, first_line, lines }))
+        let follows_rows = std::mem::replace(&mut self.has_rows, true);
+        Ok(Next::There(TextChunk { bytes, first_line, lines, follows_rows }))
     }
 
     fn last_row_end(&self, bytes: &[u8]) -> Option<usize> {

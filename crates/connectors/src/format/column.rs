@@ -12,6 +12,7 @@ use arrow::datatypes::{
 };
 use pelton_data::column::sql_name;
 use pelton_data::time::ticks_per_second;
+use pelton_runtime::source::AbsentColumn;
 
 use super::nested::{Parts, without_nulls};
 use super::rows::{Span, Split};
@@ -207,6 +208,13 @@ impl ColumnDecoder {
             }
             Values::String { builder, block } => sink.strings(fields, builder, block),
             Values::Nested(_) => unreachable!("nested values were decoded above"),
+        }
+    }
+
+    /// Adds the fields of ROWs in the column that no row had. `path` is how the column is reached.
+    pub(super) fn add_absent(&self, path: &str, absent: &mut Vec<AbsentColumn>) {
+        if let Values::Nested(parts) = &self.values {
+            parts.add_absent(path, absent);
         }
     }
 

@@ -3,20 +3,19 @@
 //! A nested column is decoded as a table is: the members or elements of all its values are found first, then each part is a column of its own.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ListArray, MapArray, NullBufferBuilder, StructArray, make_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields as ArrowFields};
+use pelton_runtime::source::AbsentColumn;
 
 use super::column::{ColumnDecoder, Fields, Misfit, Part, is_text_type, problem};
+use super::json::repeated::last_of_each;
 use super::json::split::{Order, elements, members, object};
-use super::rows::{Span, Split};
+use super::rows::{NAMES_SHOWN_MAX, Span, Split, hint};
 use super::value::Wrong;
-
-/// Members of an object up to which each key is compared with each.
-const FEW_MEMBERS: usize = 16;
 
 /// Whether JSON holds values of this nested type: keys of objects are strings.
 pub(crate) fn is_json_type(data_type: &DataType) -> bool {
@@ -41,9 +40,19 @@ pub(super) fn pair_of(entries: &Field) -> &ArrowFields {
 
 /// Decodes the parts of the values of one column.
 pub(super) enum Parts {
-    Row { fields: ArrowFields, order: Order, decoders: Vec<ColumnDecoder> },
+    Row { fields: ArrowFields, order: Order, decoders: Vec<ColumnDecoder>, members: Members },
     Array { item: FieldRef, offsets: Vec<i32>, decoder: Box<ColumnDecoder> },
     Map { entries: FieldRef, offsets: Vec<i32>, decoders: Box<[ColumnDecoder; 2]> },
+}
+
+/// Which members the objects had that values of a ROW were read from.
+pub(super) struct Members {
+    /// How many objects there were.
+    objects: usize,
+    /// For each field whether no object has it.
+    absent: Vec<bool>,
+    /// Names of the first members that no field wants.
+    others: Vec<String>,
 }
 
 /// Where the values of a nested column go, apart from their parts.
@@ -138,6 +147,7 @@ impl Parts {
                 fields: fields.clone(),
                 order: Order::new(),
                 decoders: fields.iter().map(|field| ColumnDecoder::new(field, rows)).collect(),
+                members: Members { objects: 0, absent: vec![true; fields.len()], others: Vec::new() },
             },
             DataType::List(item) => {
                 let decoder = Box::new(ColumnDecoder::new(item, rows));
@@ -163,8 +173,8 @@ impl Parts {
         let mut whole = Vec::new();
         let mut values = Values { nulls, nullable, wrong: &mut |row, why| whole.push((row, why)) };
         match self {
-            Parts::Row { fields: named, order, decoders } => {
-                let split = members_of(fields, named, order, &mut values);
+            Parts::Row { fields: named, order, decoders, members } => {
+                let split = members_of(fields, named, order, members, &mut values);
                 for (place, (decoder, field)) in decoders.iter_mut().zip(named.iter()).enumerate() {
                     let part = |row: usize| (row, format!(".{}", field.name()));
                     extend_part(decoder, &Fields { split: &split, place, ..*fields }, field, &part, wrong);
@@ -199,6 +209,24 @@ impl Parts {
         }
     }
 
+    /// Adds the fields of ROWs that no object had, also where there was no object. `path` is how the values are reached.
+    pub(super) fn add_absent(&self, path: &str, absent: &mut Vec<AbsentColumn>) {
+        match self {
+            Parts::Row { fields, decoders, members, .. } => {
+                for ((field, decoder), is_absent) in fields.iter().zip(decoders).zip(&members.absent) {
+                    let name = format!("{path}.{}", field.name());
+                    decoder.add_absent(&name, absent);
+                    if *is_absent {
+                        let hint = hint(field.name(), &members.others);
+                        absent.push(AbsentColumn { name, is_field: true, rows: members.objects as u64, hint });
+                    }
+                }
+            }
+            Parts::Array { decoder, .. } => decoder.add_absent(&format!("{path}[…]"), absent),
+            Parts::Map { decoders, .. } => decoders[1].add_absent(&format!("{path}[…]"), absent),
+        }
+    }
+
     /// The values.
     pub(super) fn finish(self, rows: usize, nulls: Option<NullBuffer>) -> ArrayRef {
         match self {
@@ -225,9 +253,22 @@ impl Parts {
 }
 
 /// The members of objects that fields want, a span for each field of each row.
-fn members_of(fields: &Fields, named: &ArrowFields, order: &mut Order, values: &mut Values<'_>) -> Split {
+fn members_of(
+    fields: &Fields,
+    named: &ArrowFields,
+    order: &mut Order,
+    seen: &mut Members,
+    values: &mut Values<'_>,
+) -> Split {
     let bytes = fields.bytes.as_slice();
-    let find = |key: &[u8]| named.iter().position(|field| field.name().as_bytes() == key);
+    let others = RefCell::new(std::mem::take(&mut seen.others));
+    let find = |key: &[u8]| {
+        let place = named.iter().position(|field| field.name().as_bytes() == key);
+        if place.is_none() {
+            note_other(key, &mut others.borrow_mut());
+        }
+        place
+    };
     let mut split = Split::new(named.len());
     for (row, span) in fields.spans().enumerate() {
         let first = split.spans.len();
@@ -236,35 +277,39 @@ fn members_of(fields: &Fields, named: &ArrowFields, order: &mut Order, values: &
         let spans = &mut split.spans[first..];
         spans.fill(if fields.rules.missing_is_wrong { Span::MISSING } else { Span::ABSENT });
         let end = object(&bytes[..span.range().end], start, order, find, |place, span| spans[place] = span);
-        if !values.end(row, span, end.ok()) {
+        if values.end(row, span, end.ok()) {
+            seen.objects += 1;
+        } else {
             split.spans[first..].fill(Span::OUTER);
         }
     }
+    for (place, is_absent) in seen.absent.iter_mut().enumerate().filter(|(_, is_absent)| **is_absent) {
+        let mut spans = split.spans.iter().skip(place).step_by(split.width);
+        *is_absent = spans.all(|&span| span == Span::ABSENT || span == Span::OUTER);
+    }
+    seen.others = others.into_inner();
     split
 }
 
-/// Of entries from `first` on, which are keys and values by turns, drops those whose key comes again.
+/// Notes the name of a member that no field wants, if there are not many yet.
+fn note_other(key: &[u8], others: &mut Vec<String>) {
+    if others.len() <= NAMES_SHOWN_MAX && !others.iter().any(|other| other.as_bytes() == key) {
+        others.push(String::from_utf8_lossy(key).into_owned());
+    }
+}
+
+/// Of entries from `first` on, which are keys and values by turns, keeps the last value of each key.
 fn keep_last(text: &[u8], first: usize, spans: &mut Vec<Span>, unescape: impl Fn(&[u8], Span) -> Option<Vec<u8>>) {
     let entries = &spans[first..];
-    let key = |span: Span| match span.is_escaped() {
-        true => unescape(&text[span.range()], span).map_or(Cow::Borrowed(&text[span.range()]), Cow::Owned),
-        false => Cow::Borrowed(&text[span.range()]),
+    let key = |entry: usize| {
+        let span = entries[2 * entry];
+        match span.is_escaped() {
+            true => unescape(&text[span.range()], span).map_or(Cow::Borrowed(&text[span.range()]), Cow::Owned),
+            false => Cow::Borrowed(&text[span.range()]),
+        }
     };
-    let count = entries.len() / 2;
-    let is_same = |one: usize, other: usize| key(entries[2 * one]) == key(entries[2 * other]);
-    if count <= FEW_MEMBERS && !(0..count).any(|one| (0..one).any(|other| is_same(one, other))) {
-        return;
-    }
-    let mut last = HashMap::with_capacity(count);
-    for entry in 0..count {
-        last.insert(key(entries[2 * entry]), entry);
-    }
-    if last.len() == count {
-        return;
-    }
-    let mut kept: Vec<usize> = last.into_values().collect();
-    kept.sort_unstable();
-    let kept: Vec<Span> = kept.into_iter().flat_map(|entry| [entries[2 * entry], entries[2 * entry + 1]]).collect();
+    let Some(kept) = last_of_each(entries.len() / 2, key) else { return };
+    let kept: Vec<Span> = kept.into_iter().flat_map(|(key, last)| [entries[2 * key], entries[2 * last + 1]]).collect();
     spans.truncate(first);
     spans.extend(kept);
 }

@@ -29,7 +29,7 @@ const ROW_BYTES_SHOWN_MAX: usize = 1024;
 
 /// Rows of a chunk whose names are told where a column is in none, and names that are shown.
 const NAMED_ROWS: usize = 100;
-const NAMES_SHOWN_MAX: usize = 10;
+pub(super) const NAMES_SHOWN_MAX: usize = 10;
 
 /// Where a field lies in its chunk: start in bits 0..32, length in bits 32..61, flags above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +101,8 @@ pub(crate) struct Split {
     pub(crate) has_controls: bool,
     /// The line of JSON that was split last: the next object may lie in it.
     pub(crate) line: Line,
+    /// Whether a value of an array stands before what comes next.
+    pub(crate) follows_value: bool,
 }
 
 /// Where a line of a chunk ends.
@@ -142,6 +144,7 @@ impl Split {
             failures: Vec::new(),
             has_controls: false,
             line: Line::default(),
+            follows_value: false,
         }
     }
 
@@ -179,8 +182,8 @@ impl Splitter {
     }
 }
 
-/// What was meant by the name of a column that no row has.
-fn hint(name: &str, names: &[String]) -> String {
+/// What was meant by the name of a column, or of a field, that no row has.
+pub(super) fn hint(name: &str, names: &[String]) -> String {
     match closest(name, names.iter().map(String::as_str)) {
         Some(meant) => format!("did you mean '{meant}'?"),
         None if names.is_empty() => String::new(),
@@ -244,6 +247,8 @@ pub(crate) struct TextChunk {
     pub(crate) first_line: u64,
     /// How many lines they are.
     pub(crate) lines: u64,
+    /// Whether rows of the same file stand before them.
+    pub(crate) follows_rows: bool,
 }
 
 /// Decodes the rows of one file.
@@ -308,7 +313,7 @@ impl RowDecoder {
         let bytes = bytes.as_slice();
         let mut decoders: Vec<Option<ColumnDecoder>> = self.columns.iter().map(|_| None).collect();
         let has_controls = matches!(self.splitter, Splitter::Json(_)) && super::json::split::has_controls(bytes);
-        let mut split = Split { has_controls, ..Split::new(self.width) };
+        let mut split = Split { has_controls, follows_value: chunk.follows_rows, ..Split::new(self.width) };
         let text = self.schema.fields().iter().any(|field| has_text(field.data_type()));
         let text = if text { std::str::from_utf8(bytes).ok() } else { None };
         let mut at = 0;
@@ -424,25 +429,30 @@ impl RowDecoder {
         }
     }
 
-    /// Which columns no row of the chunk has, and what the rows have instead.
-    fn absent(&self, progress: &Progress) -> Absent {
+    /// Which columns no row of the chunk has, and which fields of ROWs, and what the rows have instead.
+    fn absent(&self, progress: &Progress, decoders: &[Option<ColumnDecoder>]) -> Absent {
         let mut names = None;
         let mut columns = Vec::new();
-        for (column, field) in self.columns.iter().zip(self.schema.fields()) {
+        let rows = progress.rows as u64;
+        for ((column, field), decoder) in self.columns.iter().zip(self.schema.fields()).zip(decoders) {
             let OutputColumn::Field(place) = column else { continue };
+            if let Some(decoder) = decoder {
+                decoder.add_absent(field.name(), &mut columns);
+            }
             if progress.absent[*place] && progress.rows > 0 {
                 let is_known = |name: &String| self.schema.field_with_name(name).is_err();
                 let names = names.get_or_insert_with(|| {
                     self.splitter.names(progress.bytes.as_slice()).into_iter().filter(is_known).collect::<Vec<_>>()
                 });
-                columns.push(AbsentColumn { name: field.name().clone(), hint: hint(field.name(), names) });
+                let hint = hint(field.name(), names);
+                columns.push(AbsentColumn { name: field.name().clone(), is_field: false, rows, hint });
             }
         }
-        Absent { rows: progress.rows as u64, columns, place: self.place.clone(), has_other_places: false }
+        Absent { rows, columns, place: self.place.clone(), has_other_places: false }
     }
 
     fn finish(&self, mut progress: Progress, decoders: Vec<Option<ColumnDecoder>>) -> Result<Decoded, SourceError> {
-        progress.left_out.absent = self.absent(&progress);
+        progress.left_out.absent = self.absent(&progress, &decoders);
         // With as many rows as lines each row is a line.
         let is_known = progress.kept.is_none() && progress.rows as u64 == progress.lines;
         let provenance =

@@ -1,17 +1,16 @@
 //! Objects and arrays as the text of a STRING: compact, as Flink writes them.
 //!
-//! There are no blanks between values; of several members of one name the last counts; numbers with a point or an exponent are written as DOUBLEs, other
+//! There are no blanks between values; of several members of one name the last counts, at the place of the first; numbers with a point or an exponent are written as DOUBLEs, other
 //! numbers as they are.
 
 use std::ops::Range;
 
 use pelton_data::float_text::write_double;
 
+use super::repeated::last_of_each;
+
 /// How deep objects and arrays may lie in each other.
 const DEPTH_MAX: usize = 1_000;
-
-/// Members of an object up to which each is compared with each.
-const FEW_MEMBERS: usize = 16;
 
 /// Digits of the escape sequences of control characters.
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
@@ -111,48 +110,26 @@ impl Writer<'_> {
             }
         }
         self.out.push(b'}');
-        if self.has_repeated(&members) {
-            self.keep_last(start, &members);
+        let kept = last_of_each(members.len(), |member| &self.out[members[member].name.clone()]);
+        if let Some(kept) = kept {
+            self.rewrite(start, &members, &kept);
         }
         Some(())
     }
 
-    /// Whether two members have one name.
-    fn has_repeated(&self, members: &[Member]) -> bool {
-        let name = |member: &Member| &self.out[member.name.clone()];
-        if members.len() <= FEW_MEMBERS {
-            return members
-                .iter()
-                .enumerate()
-                .any(|(at, one)| members[..at].iter().any(|other| name(other) == name(one)));
-        }
-        let mut names: Vec<&[u8]> = members.iter().map(name).collect();
-        names.sort_unstable();
-        names.windows(2).any(|pair| pair[0] == pair[1])
-    }
-
-    /// Writes an object anew: the last value of each name, at the place of the first.
-    fn keep_last(&mut self, start: usize, members: &[Member]) {
+    /// Writes an object anew, whose members are `kept`: the name of one, and the value of another.
+    fn rewrite(&mut self, start: usize, members: &[Member], kept: &[(usize, usize)]) {
         let written = self.out[start..].to_vec();
         let part = |range: &Range<usize>| &written[range.start - start..range.end - start];
-        let mut kept: Vec<(&Member, &Range<usize>)> = Vec::new();
-        let mut places = std::collections::HashMap::new();
-        for member in members {
-            let place = *places.entry(part(&member.name)).or_insert(kept.len());
-            match kept.get_mut(place) {
-                Some((_, value)) => *value = &member.value,
-                None => kept.push((member, &member.value)),
-            }
-        }
         self.out.truncate(start);
         self.out.push(b'{');
-        for (at, (member, value)) in kept.into_iter().enumerate() {
+        for (at, &(name, value)) in kept.iter().enumerate() {
             if at > 0 {
                 self.out.push(b',');
             }
-            self.out.extend_from_slice(part(&member.name));
+            self.out.extend_from_slice(part(&members[name].name));
             self.out.push(b':');
-            self.out.extend_from_slice(part(value));
+            self.out.extend_from_slice(part(&members[value].value));
         }
         self.out.push(b'}');
     }

@@ -49,8 +49,12 @@ impl Layout {
         let start = self.next_start(bytes, at);
         let end = match bytes.get(start)? {
             b'{' | b'[' => nested_end(bytes, start).ok()?,
-            // No value of a row: it goes up to one, or to the end of the line.
-            _ => start + 1 + memchr::memchr2(b'\n', b'{', &bytes[start + 1..])?,
+            // No value of a row: it goes up to one, or to the end of the line, without the comma that follows it.
+            _ => {
+                let end = start + 1 + memchr::memchr2(b'\n', b'{', &bytes[start + 1..])?;
+                let is_between = |byte: &&u8| byte.is_ascii_whitespace() || self == Layout::Array && **byte == b',';
+                end - bytes[start + 1..end].iter().rev().take_while(is_between).count()
+            }
         };
         Some((start, end))
     }
@@ -59,6 +63,30 @@ impl Layout {
     pub(crate) fn next_start(self, bytes: &[u8], at: usize) -> usize {
         let is_array = self == Layout::Array;
         after(bytes, at, |byte| byte.is_ascii_whitespace() || is_array && matches!(byte, b',' | b']'))
+    }
+}
+
+/// What is wrong with the text before a value of an array: one comma belongs between two values, and nothing before the first.
+pub(crate) fn wrong_separator(between: &[u8], follows_value: bool) -> Option<String> {
+    let found = || between.iter().filter(|byte| !byte.is_ascii_whitespace());
+    if found().eq(if follows_value { b",".as_slice() } else { b"" }) {
+        return None;
+    }
+    let found: Vec<u8> = found().copied().collect();
+    let found = match found.as_slice() {
+        [] => "nothing".to_string(),
+        found => format!("'{}'", String::from_utf8_lossy(found)),
+    };
+    let expected = if follows_value { "one ','" } else { "nothing" };
+    Some(format!("has {found} before it in the array, and {expected} is expected"))
+}
+
+/// Where the text behind the last value of an array, as far as it is there, is something else than one bracket.
+pub(crate) fn wrong_end(behind: &[u8]) -> Option<usize> {
+    let mut found = behind.iter().enumerate().filter(|(_, byte)| !byte.is_ascii_whitespace());
+    match found.next() {
+        Some((_, b']')) | None => found.next().map(|(at, _)| at),
+        Some((at, _)) => Some(at),
     }
 }
 
@@ -111,11 +139,29 @@ mod tests {
     }
 
     #[test]
+    fn separators_of_an_array_are_looked_at() {
+        for (between, follows_value, problem) in [
+            ("\n", false, None),
+            (" ,\n", true, None),
+            (",", false, Some("has ',' before it in the array, and nothing is expected")),
+            (",\n,", true, Some("has ',,' before it in the array, and one ',' is expected")),
+            ("\n", true, Some("has nothing before it in the array, and one ',' is expected")),
+            ("],", true, Some("has '],' before it in the array, and one ',' is expected")),
+        ] {
+            assert_eq!(wrong_separator(between.as_bytes(), follows_value).as_deref(), problem, "{between:?}");
+        }
+        for (behind, wrong) in [("", None), ("\n]\n", None), (" ,]", Some(1)), ("]\n]", Some(2)), (",", Some(0))] {
+            assert_eq!(wrong_end(behind.as_bytes()), wrong, "{behind:?}");
+        }
+    }
+
+    #[test]
     fn whole_values_are_found() {
         let values = |layout: Layout, text: &str| layout.last_row_end(text.as_bytes());
         assert_eq!(values(Layout::Values, "{\n}\n{"), Some(3));
         assert_eq!(values(Layout::Values, "{\"}\": 1"), None);
         assert_eq!(values(Layout::Array, "{}, {}, {\"a\""), Some(6));
         assert_eq!(values(Layout::Array, "\n]"), None);
+        assert_eq!(values(Layout::Array, "1, 2 , {"), Some(4));
     }
 }

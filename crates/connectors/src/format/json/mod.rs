@@ -8,6 +8,8 @@ pub(crate) mod write;
 
 pub(crate) mod compact;
 
+pub(crate) mod repeated;
+
 pub(crate) mod infer;
 
 use std::cell::RefCell;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::layout::Layout;
+use super::layout::{Layout, wrong_end, wrong_separator};
 use crate::format::rows::{Failure, Line, Span, Split};
 
 /// A member that no column wants.
@@ -68,6 +68,11 @@ impl JsonSplitter {
         while at < bytes.len() && handled < rows_max {
             let start = self.next_object(bytes, at, &mut split.line);
             let Line { end, next } = split.line;
+            if let Some(failure) = self.wrong_separator(bytes, at..start, start..end, split) {
+                split.failures.push(failure);
+                at = next;
+                continue;
+            }
             if start == end {
                 at = next;
                 continue;
@@ -143,6 +148,30 @@ impl JsonSplitter {
             }
         }
         next
+    }
+
+    /// The failure of a value of an array that stands `behind` something else than it should, or of the array's end.
+    #[inline]
+    fn wrong_separator(
+        &self,
+        bytes: &[u8],
+        behind: Range<usize>,
+        value: Range<usize>,
+        split: &mut Split,
+    ) -> Option<Failure> {
+        if self.layout != Layout::Array {
+            return None;
+        }
+        let between = &bytes[behind.clone()];
+        let (problem, text) = if value.is_empty() {
+            let at = behind.start + wrong_end(between)?;
+            ("is not expected there: the array ends with one ']'".to_string(), at..at + 1)
+        } else {
+            let follows_value = std::mem::replace(&mut split.follows_value, true);
+            (wrong_separator(between, follows_value)?, value)
+        };
+        let row = text.start as u32..text.end as u32;
+        Some(Failure { row, column: self.first_column.clone(), value: text, problem })
     }
 
     fn place(&self, key: &[u8]) -> Option<usize> {
