@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::{filter_record_batch, is_not_null};
 use arrow::datatypes::SchemaRef;
-use arrow::util::display::array_value_to_string;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion_common::DataFusionError;
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_connectors::OnError;
@@ -132,8 +132,12 @@ impl ComputedTime {
     }
 }
 
-/// The values of a row, with commas between.
+/// The values of a row, with commas between; NULL is nothing, but for one in a nested value.
 fn text(batch: &RecordBatch, row: usize) -> String {
-    let values = batch.columns().iter().map(|column| array_value_to_string(column, row).unwrap_or_default());
+    let options = FormatOptions::new().with_null("NULL");
+    let values = batch.columns().iter().map(|column| match ArrayFormatter::try_new(column, &options) {
+        Ok(formatter) if column.is_valid(row) => formatter.value(row).try_to_string().unwrap_or_default(),
+        _ => String::new(),
+    });
     values.collect::<Vec<_>>().join(",")
 }

@@ -147,15 +147,14 @@ impl Printer {
 /// Times reach further than calendars do, and what is beyond these has no text.
 fn check_times(rows: &RecordBatch, rows_before: usize) -> Result<(), Failure> {
     for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
-        let is_time = |data_type: &DataType| matches!(data_type, DataType::Timestamp(..) | DataType::Date32);
-        let is_list = matches!(field.data_type(), DataType::List(item) if is_time(item.data_type()));
-        if !is_list && !is_time(field.data_type()) {
+        if !has_times(field.data_type()) {
             continue;
         }
-        let options = format_options(field.data_type());
+        // Errors within nested values are displayed in their places otherwise.
+        let options = format_options(field.data_type()).with_display_error(false);
         let formatter = ArrayFormatter::try_new(column, &options)?;
         let has_text = |row: usize| column.is_null(row) || formatter.value(row).try_to_string().is_ok();
-        if !is_list {
+        if !field.data_type().is_nested() {
             let ticks = cast(column, &DataType::Int64)?;
             let known =
                 || ticks.as_primitive::<Int64Type>().iter().zip(0..).filter_map(|(tick, row)| Some((tick?, row)));
@@ -170,6 +169,15 @@ fn check_times(rows: &RecordBatch, rows_before: usize) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Whether values of a type are points in time, or have parts that are.
+fn has_times(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| has_times(field.data_type())),
+        DataType::List(part) | DataType::Map(part, _) => has_times(part.data_type()),
+        other => matches!(other, DataType::Timestamp(..) | DataType::Date32),
+    }
 }
 
 /// Members of JSON's objects have strings for names: a MAP of other keys is refused, as Flink's JSON format does.
@@ -385,7 +393,7 @@ mod tests {
         TimestampMillisecondArray,
     };
     use pelton::arrow::buffer::OffsetBuffer;
-    use pelton::arrow::datatypes::{Field, Fields};
+    use pelton::arrow::datatypes::{Field, Fields, TimeUnit};
 
     use super::*;
 
@@ -511,7 +519,13 @@ mod tests {
         let times: ArrayRef =
             Arc::new(TimestampMillisecondArray::from(vec![Some(0), None, Some(i64::MIN), Some(i64::MAX), Some(1)]));
         let rows = RecordBatch::try_from_iter_with_nullable([("t", times, true)]).unwrap();
-        for format in [Format::Table, Format::Csv, Format::Json] {
+        let field = Arc::new(Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, None), true));
+        let within: ArrayRef = Arc::new(StructArray::new(vec![field].into(), vec![rows.column(0).clone()], None));
+        let within = RecordBatch::try_from_iter([("t", within)]).unwrap();
+        let tried = [Format::Table, Format::Csv, Format::Json]
+            .into_iter()
+            .flat_map(|format| [(format, &rows), (format, &within)]);
+        for (format, rows) in tried {
             let mut printer = Printer::new(format, rows.schema());
             let mut out = Vec::new();
             printer.print(&rows.slice(0, 2), &mut out).unwrap();

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 
 use arrow::datatypes::DataType;
-use arrow::util::display::array_value_to_string;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion_common::ScalarValue;
 use datafusion_physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr,
@@ -218,7 +218,9 @@ fn write_literal(f: &mut fmt::Formatter<'_>, value: &ScalarValue) -> fmt::Result
         return write_literal(f, value);
     }
     let array = value.to_array().map_err(|_| fmt::Error)?;
-    let text = array_value_to_string(&array, 0).map_err(|_| fmt::Error)?;
+    let options = FormatOptions::new().with_null("NULL");
+    let formatter = ArrayFormatter::try_new(&array, &options).map_err(|_| fmt::Error)?;
+    let text = formatter.value(0).try_to_string().map_err(|_| fmt::Error)?;
     let prefix = match value.data_type() {
         DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => "",
         DataType::Date32 => "DATE ",
