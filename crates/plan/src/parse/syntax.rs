@@ -74,6 +74,15 @@ impl Words<'_, '_> {
         false
     }
 
+    /// Where `ROW<` or `MAP<` follows, or `ARRAY<` of these, which the parser does not know as types.
+    fn nested_type(&self) -> Option<usize> {
+        let opens = |offset: usize| self.token(offset + 1) == Some(&Token::Lt);
+        let arrays = (0..NESTING_MAX).take_while(|array| self.is(1 + 2 * array, "ARRAY") && opens(1 + 2 * array));
+        let offset = 1 + 2 * arrays.count();
+        let is_named = ["ROW", "MAP"].into_iter().any(|name| self.is(offset, name));
+        (is_named && opens(offset)).then_some(offset)
+    }
+
     fn place(&self, offset: usize) -> Option<Place> {
         Place::at(self.tokens[self.at + offset].span.start)
     }
@@ -145,9 +154,9 @@ fn check_word(words: &Words<'_, '_>, word: &str) -> Result<(), PlanError> {
         "AS" if words.is(1, "INTERVAL") && INTERVAL_UNITS.iter().any(|unit| words.is(2, unit)) => {
             words.refuse(1, "a cast to INTERVAL", "write TIMESTAMPADD(DAY, number, time) to add so many days to a time")
         }
-        "AS" if ["ROW", "MAP"].iter().any(|name| words.is(1, name)) && words.token(2) == Some(&Token::Lt) => {
-            let name = if words.is(1, "ROW") { "ROW" } else { "MAP" };
-            words.refuse(1, &format!("CAST to {name}"), CONSTRUCTORS)
+        "AS" if let Some(offset) = words.nested_type() => {
+            let name = if words.is(offset, "ROW") { "ROW" } else { "MAP" };
+            words.refuse(offset, &format!("CAST to {name}"), CONSTRUCTORS)
         }
         "MEMBER" if words.is(1, "OF") => words.refuse(0, "MEMBER OF", "write value IN (1, 2)"),
         "OVERLAPS" if words.opens(1) => {

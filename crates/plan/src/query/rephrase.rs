@@ -139,6 +139,11 @@ pub(super) fn of_expression(message: &str) -> Option<PlanError> {
         };
         return no_such(operation, hint);
     }
+    if let Some((_, data_type)) = message.split_once("annot run range queries on datatype: ") {
+        let data_type = in_sql_terms(data_type);
+        let error = PlanError::invalid(None, format!("OVER cannot be ordered by a value of type {data_type}"));
+        return Some(error.with_hint("order by a time, a number or a text"));
+    }
     if let Some((_, rest)) = message.split_once("There isn't a common type to coerce ") {
         let (left, rest) = rest.split_once(" and ")?;
         let (right, operator) = rest.split_once(" in ")?;
