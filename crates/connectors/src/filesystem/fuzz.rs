@@ -312,6 +312,18 @@ mod tests {
     }
 
     #[test]
+    fn arrays_of_few_parts_are_read_the_same_wherever_they_are_cut() {
+        let parts = ["{\"a\":1}", ",", "]", "\n", "2", "}", " "];
+        let arrays = (0..=3).flat_map(|length| (0..parts.len().pow(length)).map(move |choices| (length, choices)));
+        for (length, choices) in arrays {
+            let part = |at: u32| parts[choices / parts.len().pow(at) % parts.len()];
+            let inner: String = (0..length).map(part).collect();
+            super::json(format!("\0\x05[{inner}").as_bytes());
+            super::json(format!("\0\x05[{inner}]").as_bytes());
+        }
+    }
+
+    #[test]
     fn kept_parquet_and_its_mutations_are_read_or_refused() {
         corpus::run("parquet", &[], 1_000, super::parquet);
     }

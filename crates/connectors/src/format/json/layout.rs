@@ -49,10 +49,11 @@ impl Layout {
         let start = self.next_start(bytes, at);
         let end = match bytes.get(start)? {
             b'{' | b'[' => nested_end(bytes, start).ok()?,
-            // No value of a row: it goes up to one, or to the end of the line, without the comma that follows it.
+            // No value of a row: it goes up to one, or to the end of the line, without what separates it from the next.
             _ => {
                 let end = start + 1 + memchr::memchr2(b'\n', b'{', &bytes[start + 1..])?;
-                let is_between = |byte: &&u8| byte.is_ascii_whitespace() || self == Layout::Array && **byte == b',';
+                let is_between =
+                    |byte: &&u8| byte.is_ascii_whitespace() || self == Layout::Array && matches!(byte, b',' | b']');
                 end - bytes[start + 1..end].iter().rev().take_while(is_between).count()
             }
         };
@@ -163,5 +164,6 @@ mod tests {
         assert_eq!(values(Layout::Array, "{}, {}, {\"a\""), Some(6));
         assert_eq!(values(Layout::Array, "\n]"), None);
         assert_eq!(values(Layout::Array, "1, 2 , {"), Some(4));
+        assert_eq!(values(Layout::Array, "1, 2 ]\n"), Some(4));
     }
 }
