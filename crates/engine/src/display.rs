@@ -8,6 +8,15 @@ use arrow::temporal_conversions::timestamp_us_to_datetime;
 use arrow::util::display::FormatOptions;
 pub use pelton_data::column::sql_name;
 
+/// The names of two types, to tell them apart: SQL's, or Arrow's in quotes where these are the same.
+pub(crate) fn type_names(one: &DataType, other: &DataType) -> [String; 2] {
+    let types = [one, other];
+    match one != other && sql_name(one) == sql_name(other) {
+        true => types.map(|data_type| format!("'{data_type}'")),
+        false => types.map(sql_name),
+    }
+}
+
 /// NULL as `NULL`, timestamps with the digits of their type, floating-point values in the fewest digits that read back as the same value.
 pub fn format_options(data_type: &DataType) -> FormatOptions<'static> {
     let options = FormatOptions::new().with_null("NULL");
@@ -89,6 +98,13 @@ mod tests {
     use arrow::array::AsArray;
 
     use super::*;
+
+    #[test]
+    fn types_of_one_name_are_told_apart() {
+        assert_eq!(type_names(&DataType::Int64, &DataType::Utf8), ["BIGINT", "STRING"]);
+        assert_eq!(type_names(&DataType::Utf8, &DataType::Utf8View), ["'Utf8'", "'Utf8View'"]);
+        assert_eq!(type_names(&DataType::Utf8, &DataType::Utf8), ["STRING", "STRING"]);
+    }
 
     #[test]
     fn narrow_tables_fit_a_terminal() {

@@ -12,6 +12,8 @@ use pelton_data::own::{self, Change, Merging};
 use pelton_plan::query::own_aggregate;
 use pelton_runtime::pool::panic_text;
 
+use crate::display::type_names;
+
 /// A scalar function over Arrow arrays: it gets one array for each argument, all of the same length, and returns an array of that length.
 ///
 /// # Errors
@@ -339,11 +341,8 @@ impl<S> Definition<S> {
 /// What a function returned, which must be so many values of this type.
 fn checked(values: ArrayRef, count: usize, data_type: &DataType) -> Result<ArrayRef, String> {
     if values.len() != count || values.data_type() != data_type {
-        return Err(format!(
-            "it must return {count} values of type {data_type}, not {} of type {}",
-            values.len(),
-            values.data_type()
-        ));
+        let [wanted, found] = type_names(data_type, values.data_type());
+        return Err(format!("it must return {count} values of type {wanted}, not {} of type {found}", values.len()));
     }
     Ok(values)
 }

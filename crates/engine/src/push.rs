@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
+use crate::display::type_names;
 use crate::error::Error;
 
 /// Batches that may wait for the query where memory is not limited; where it is, as many as there is room for.
@@ -194,11 +195,13 @@ impl PushSource {
         };
         let differing = have.fields().iter().zip(want.fields()).position(|(have, want)| !fits(have, want));
         let Some(column) = differing else { return Ok(()) };
-        let written = |field: &Field| {
+        let written = |field: &Field, data_type: &str| {
             let not_null = if field.is_nullable() { "" } else { " NOT NULL" };
-            format!("{} of type {}{not_null}", field.name(), field.data_type())
+            format!("{} of type {data_type}{not_null}", field.name())
         };
-        let (have, want) = (written(have.field(column)), written(want.field(column)));
+        let (have, want) = (have.field(column), want.field(column));
+        let [have_type, want_type] = type_names(have.data_type(), want.data_type());
+        let (have, want) = (written(have, &have_type), written(want, &want_type));
         let column = column + 1;
         Err(Error::Usage(format!("column {column} of the rows pushed is {have}, but that of the table is {want}")))
     }
@@ -411,12 +414,13 @@ mod tests {
             source.push_blocking(rows).map_err(|error| error.to_string()).unwrap_err()
         };
         let [a, b] = ["a", "b"].map(|name| field(name, DataType::Int64));
-        let expected = "column 1 of the rows pushed is b of type Int64 NOT NULL, but that of the table is a of type Int64 NOT NULL";
+        let expected = "column 1 of the rows pushed is b of type BIGINT NOT NULL, but that of the table is a of type BIGINT NOT NULL";
         assert_eq!(refused(&[b.clone(), a.clone()]), expected);
-        let expected = "column 2 of the rows pushed is b of type Int32 NOT NULL, but that of the table is b of type Int64 NOT NULL";
+        let expected =
+            "column 2 of the rows pushed is b of type INT NOT NULL, but that of the table is b of type BIGINT NOT NULL";
         assert_eq!(refused(&[a.clone(), field("b", DataType::Int32)]), expected);
         let expected =
-            "column 2 of the rows pushed is b of type Int64, but that of the table is b of type Int64 NOT NULL";
+            "column 2 of the rows pushed is b of type BIGINT, but that of the table is b of type BIGINT NOT NULL";
         assert_eq!(refused(&[a.clone(), b.clone().with_nullable(true)]), expected);
         assert_eq!(refused(std::slice::from_ref(&a)), "the rows pushed have 1 columns, but the table has 2");
         source.push_blocking(RecordBatch::new_empty(Arc::new(Schema::new(vec![a, b])))).unwrap();
