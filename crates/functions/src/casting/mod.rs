@@ -21,6 +21,7 @@ use datafusion_common::{Result, ScalarValue};
 use pelton_data::time::{coarser, instant_ticks, ticks_per_second};
 
 pub(super) use from_text::double;
+pub(super) use nested_text::nested_texts;
 pub(super) use number::digits_of;
 
 use crate::definition::{Arguments, Definition, Evaluate, Parameter, always, second};
@@ -178,7 +179,7 @@ fn cast_as(values: &ArrayRef, to: &DataType, misfits: Misfits) -> Result<ArrayRe
         DataType::Boolean => return from_text::truths(values, is_try),
         DataType::Timestamp(unit, _) => coarser(values, *unit).expect("the unit is coarser"),
         DataType::Decimal128(precision, scale) => number::decimals(values, (*precision, *scale), misfits)?,
-        _ if from.is_nested() => nested_text::nested_texts(values)?,
+        _ if from.is_nested() => nested_texts(values, None)?,
         _ => to_text::texts(values)?,
     };
     cast_with_options(&made, to, &options)

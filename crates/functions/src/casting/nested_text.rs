@@ -5,12 +5,14 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StringViewArray, StringViewBuilder, StructArray};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
+use pelton_data::zone::Zone;
 
 use super::{Misfits, cast_as};
+use crate::time::zoned;
 
-/// The text of each value; NULL stays NULL.
-pub(super) fn nested_texts(values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    let parts = Parts::of(values)?;
+/// The text of each value, with instants by the clocks of a zone, or else UTC's; NULL stays NULL.
+pub(crate) fn nested_texts(values: &ArrayRef, zone: Option<Zone>) -> Result<ArrayRef, ArrowError> {
+    let parts = Parts::of(values, zone)?;
     let mut texts = StringViewBuilder::with_capacity(values.len());
     let mut text = String::new();
     for row in 0..values.len() {
@@ -34,22 +36,26 @@ enum Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(values: &'a ArrayRef) -> Result<Parts<'a>, ArrowError> {
+    fn of(values: &'a ArrayRef, zone: Option<Zone>) -> Result<Parts<'a>, ArrowError> {
+        let part = |values: &'a ArrayRef| Parts::of(values, zone);
         Ok(match values.data_type() {
             DataType::Struct(_) => {
                 let rows = values.as_struct();
-                Parts::Row(rows, rows.columns().iter().map(Parts::of).collect::<Result<_, _>>()?)
+                Parts::Row(rows, rows.columns().iter().map(part).collect::<Result<_, _>>()?)
             }
             DataType::List(_) => {
                 let lists = values.as_list();
-                Parts::Array(lists, Box::new(Parts::of(lists.values())?))
+                Parts::Array(lists, Box::new(part(lists.values())?))
             }
             DataType::Map(..) => {
                 let maps = values.as_map();
-                Parts::Map(maps, Box::new([Parts::of(maps.keys())?, Parts::of(maps.values())?]))
+                Parts::Map(maps, Box::new([part(maps.keys())?, part(maps.values())?]))
             }
-            DataType::Timestamp(..) => {
-                let texts = crate::time::to_string(std::slice::from_ref(values));
+            DataType::Timestamp(_, has_zone) => {
+                let texts = match zone.filter(|_| has_zone.is_some()) {
+                    Some(zone) => zoned::cast(values, &DataType::Utf8View, false, zone),
+                    None => crate::time::to_string(std::slice::from_ref(values)),
+                };
                 let texts = texts.map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
                 Parts::Flat(texts.as_string_view().clone())
             }

@@ -116,6 +116,9 @@ pub(crate) fn cast(values: &ArrayRef, to: &DataType, is_try: bool, zone: Zone) -
             let clocks = casting::cast(values, &shown(*unit), is_try)?;
             Ok(compute::cast(&moved(&clocks, |clock| zone.instant(clock))?, to)?)
         }
+        (from, to) if from.is_nested() && to.is_string() => {
+            Ok(compute::cast(&casting::nested_texts(values, Some(zone))?, to)?)
+        }
         _ => Ok(casting::cast(values, to, is_try)?),
     }
 }

@@ -150,9 +150,19 @@ fn in_zone(value: Expr, to: &DataType, is_try: bool, zone: Zone) -> Result<Expr>
     Ok(cast(value, target, &zone.to_string()))
 }
 
-/// Whether a cast makes an instant of what clocks show, or the reverse.
+/// Whether a cast makes an instant of what clocks show, or the reverse, also of the parts of a value that becomes a text.
 fn crosses(from: &DataType, to: &DataType) -> bool {
-    is_instant(from) && is_clock(to) || is_clock(from) && is_instant(to)
+    is_instant(from) && is_clock(to) || is_clock(from) && is_instant(to) || has_instants(from) && to.is_string()
+}
+
+/// Whether a value is nested and has parts that are instants.
+fn has_instants(data_type: &DataType) -> bool {
+    let is_part = |part: &DataType| is_instant(part) || has_instants(part);
+    match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| is_part(field.data_type())),
+        DataType::List(part) | DataType::Map(part, _) => is_part(part.data_type()),
+        _ => false,
+    }
 }
 
 fn is_instant(data_type: &DataType) -> bool {
