@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         ["test", "--quick"] => steps::test(&root, Extent::Quick, false),
         ["test", "--bless"] => steps::test(&root, Extent::Whole, true),
         ["test", "--quick", "--bless"] => Err("--bless runs every configuration: leave --quick out".to_string()),
-        ["rules"] => rules::check(&root),
+        ["rules"] => rules::check(&root).map(|said| println!("{said}")),
         ["rules", "--record"] => rules::record(&root),
         ["judge", names @ ..] => judge::run(&root, names).map(|said| println!("{said}")),
         ["flink"] => flink::run(&root, "", false),

@@ -1,13 +1,19 @@
 //! The house rules that a program can check. `CONTRIBUTING.md` says what they are for.
 //!
-//! In reading order: [`scan`] (which bytes of a Rust file are code), [`text`] (rules over single lines), [`layers`] (who may use whom),
-//! [`length`] (functions, files and documents), [`ratchet`] (what is too long may not grow), [`commits`] (subjects of commits).
+//! In reading order: [`source_file`] (what rules look at), [`scan`] (which bytes of a Rust file are code), [`text`] (rules over single lines), [`layers`] (which crate may use which),
+//! [`modules`] and [`cycles`] (files that use each other), [`length`] (functions, files and documents), [`ratchet`] (what is too long may not grow), [`commits`] (subjects of commits).
+
+mod source_file;
 
 mod scan;
 
 mod text;
 
 mod layers;
+
+mod modules;
+
+mod cycles;
 
 mod length;
 
@@ -20,29 +26,24 @@ use std::process::Command;
 
 use ratchet::Ratchet;
 
+pub use source_file::SourceFile;
+
 const RATCHET_FILE: &str = "crates/xtask/ratchet.txt";
 
-/// A tracked text file.
-pub struct SourceFile {
-    /// Path from the workspace's directory, with forward slashes.
-    pub path: String,
-    /// Its text.
-    pub text: String,
-}
-
-/// Checks every file that git tracks or would track.
+/// Checks every file that git tracks or would track. What comes back says how large cycles of modules are.
 ///
 /// # Errors
 /// All violations, one a line.
-pub fn check(root: &Path) -> Result<(), String> {
+pub fn check(root: &Path) -> Result<String, String> {
     let files = tracked_files(root)?;
     let mut violations = line_rules(&files);
     violations.extend(layers::check(&files));
+    violations.extend(cycles::check(&files));
     violations.extend(crate::docs::check(root));
     let ratchet = Ratchet::parse(&read_ratchet(root)?)?;
     violations.extend(ratchet.compare(&length::measure(&files)));
     violations.extend(commits::check(root)?);
-    if violations.is_empty() { Ok(()) } else { Err(violations.join("\n")) }
+    if violations.is_empty() { Ok(cycles::summary()) } else { Err(violations.join("\n")) }
 }
 
 /// Writes down what has become shorter or was mended. Growth is never recorded.
