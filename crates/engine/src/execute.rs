@@ -12,13 +12,14 @@ use pelton_data::kept::Kept;
 use pelton_data::ranking::Ranking;
 use pelton_data::window::{Combination, Window};
 use pelton_plan::pipeline::{
-    LookupTable, Output, OutputTarget, Over, Pipeline, Program, SharedSlices, SourceUse, StreamRef as Planned, Target,
+    LookupTable, Output, OutputTarget, Pipeline, Program, SharedSlices, SourceUse, StreamRef as Planned, Target,
     TimeSource, WindowAggregate, WindowColumn,
 };
 use pelton_plan::{Catalog, Relation};
 use pelton_runtime::budget::{Budget, Held, Unread};
 use pelton_runtime::graph::{
-    Graph, OverNode, PipelineNode, PipelineTarget, ReadOut, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
+    Graph, OperatorNode, OverNode, PipelineNode, PipelineTarget, ReadOut, SharedBy, SinkNode, SourceNode, SourceTime,
+    StreamRef, WindowNode, WindowStore,
 };
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
@@ -73,33 +74,20 @@ pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result
     let stories = stories.collect();
     let pipelines = program.pipelines.iter().zip(kernels).enumerate().map(|(index, (pipeline, kernel))| PipelineNode {
         name: pipeline_name(&program, index),
-        input: stream(pipeline.input),
+        input: stream(&program, pipeline.input),
         kernel,
         target: match &pipeline.target {
             Target::Stream { schema, .. } => match program.over_of(index) {
-                Some(over) => {
-                    let time = program.overs[over].spec.time;
-                    PipelineTarget::Over { over, passed_time: time.and_then(|time| pipeline.only_passed(time.index)) }
-                }
+                Some(over) => PipelineTarget::Operator(over_operator(&program, over)),
                 None => PipelineTarget::Stream { schema: schema.clone() },
             },
             Target::Window { window, .. } | Target::Rows { window, .. } => {
-                PipelineTarget::Window(rows_of(&program, *window))
+                PipelineTarget::Operator(rows_of(&program, *window))
             }
         },
     });
-    let windows = (0..program.windows.len()).map(|window| {
-        let knows_arrival = has_one_partition(&program, &sources, Planned::Window(window));
-        window_node(&program, window, settings, knows_arrival)
-    });
-    let shared = (0..program.shared.len()).map(|slices| shared_slices(&program, slices, settings));
-    let graph = Graph {
-        pipelines: pipelines.collect(),
-        windows: windows.chain(shared).collect(),
-        overs: program.overs.iter().enumerate().map(over_node).collect(),
-        sinks,
-        sources,
-    };
+    let graph =
+        Graph { pipelines: pipelines.collect(), operators: operators(&program, &sources, settings), sinks, sources };
     let options = RunOptions {
         block_rows: settings.block_rows,
         late: surroundings.late.clone(),
@@ -158,7 +146,7 @@ fn open_tables(
                     Destination::Pulled(table) => table.open(output_name(output), unread, waker)?,
                     Destination::Table(_) => sinks.pop_front().expect("it has been opened"),
                 };
-                tables.sinks.push(sink_node(output, sink));
+                tables.sinks.push(sink_node(program, output, sink));
             }
             Opened::Source(used, Origin::Pushed(push)) => {
                 let source = with_computed_time(push.open(&used.table, &used.columns, waker)?, used, OnError::Fail);
@@ -304,6 +292,8 @@ fn window_node(program: &Program, index: usize, settings: &Settings, knows_arriv
         read_all: read_all(window),
         schema: window.schema.clone(),
         time_column: window.time_column.and_then(|index| time_column(&window.schema, index)),
+        store: WindowStore::default(),
+        put_together_from: None,
         shared_by: Vec::new(),
     }
 }
@@ -319,7 +309,37 @@ fn read_all(window: &WindowAggregate) -> Option<ReadOut> {
     }))
 }
 
-/// Which node of the graph takes the rows of a window: slices that windows share are behind all windows.
+/// The stateful operators of a program: windows, behind them the slices that some of them share, and functions OVER rows.
+fn operators(program: &Program, sources: &[SourceNode], settings: &Settings) -> Vec<OperatorNode> {
+    let slices: Vec<WindowStore> = program.shared.iter().map(|_| WindowStore::default()).collect();
+    let windows = (0..program.windows.len()).map(|window| {
+        let knows_arrival = has_one_partition(program, sources, Planned::Window(window));
+        let put_together_from = program.slices_of(window).map(|shared| slices[shared].clone());
+        WindowNode { put_together_from, ..window_node(program, window, settings, knows_arrival) }
+    });
+    let windows: Vec<WindowNode> = windows.collect();
+    let shared = (0..program.shared.len()).map(|shared| {
+        let shared_by = program.shared[shared].windows.iter().map(|&window| {
+            let node = &windows[window];
+            SharedBy { operator: window, window: node.window, store: node.store.clone() }
+        });
+        WindowNode {
+            store: slices[shared].clone(),
+            shared_by: shared_by.collect(),
+            ..shared_slices(program, shared, settings)
+        }
+    });
+    let shared: Vec<WindowNode> = shared.collect();
+    let overs = (0..program.overs.len()).map(|over| over_node(program, over).into());
+    windows.into_iter().chain(shared).map(OperatorNode::from).chain(overs).collect()
+}
+
+/// Which operator of the graph functions OVER rows are.
+fn over_operator(program: &Program, over: usize) -> usize {
+    program.windows.len() + program.shared.len() + over
+}
+
+/// Which operator of the graph takes the rows of a window: slices that windows share are behind all windows.
 fn rows_of(program: &Program, window: usize) -> usize {
     program.slices_of(window).map_or(window, |slices| program.windows.len() + slices)
 }
@@ -334,21 +354,23 @@ fn shared_slices(program: &Program, index: usize, settings: &Settings) -> Window
         time_column: None,
         schema: Arc::new(Schema::empty()),
         read_out: Box::new(|_| Ok(None)),
-        shared_by: windows.clone(),
         ..window_node(program, windows[0], settings, false)
     }
 }
 
-fn over_node((index, over): (usize, &Over)) -> OverNode {
-    OverNode { name: format!("over {index}"), spec: over.spec.clone() }
+fn over_node(program: &Program, over: usize) -> OverNode {
+    let spec = program.overs[over].spec.clone();
+    let feeding = (0..program.pipelines.len()).filter(|&pipeline| program.over_of(pipeline) == Some(over));
+    let passed_time = |pipeline: usize| spec.time.and_then(|time| program.pipelines[pipeline].only_passed(time.index));
+    OverNode { name: format!("over {over}"), passed_times: feeding.map(passed_time).collect(), spec }
 }
 
 fn time_column(schema: &SchemaRef, index: usize) -> Option<TimeColumn> {
     TimeColumn::new(index, schema.field(index).data_type())
 }
 
-fn sink_node(output: &Output, sink: Box<dyn Sink>) -> SinkNode {
-    let inputs = output.inputs.iter().copied().map(stream).collect();
+fn sink_node(program: &Program, output: &Output, sink: Box<dyn Sink>) -> SinkNode {
+    let inputs = output.inputs.iter().map(|&input| stream(program, input)).collect();
     SinkNode { name: output_name(output).to_owned(), inputs, arrangement: output.arrangement.clone(), sink }
 }
 
@@ -358,12 +380,12 @@ fn result_schema(program: &Program) -> SchemaRef {
     result.map_or_else(|| Arc::new(Schema::empty()), |output| output.schema.clone())
 }
 
-fn stream(planned: Planned) -> StreamRef {
+fn stream(program: &Program, planned: Planned) -> StreamRef {
     match planned {
         Planned::Source(index) => StreamRef::Source(index),
         Planned::Pipeline(index) => StreamRef::Pipeline(index),
-        Planned::Window(index) => StreamRef::Window(index),
-        Planned::Over(index) => StreamRef::Over(index),
+        Planned::Window(index) => StreamRef::Operator(index),
+        Planned::Over(index) => StreamRef::Operator(over_operator(program, index)),
     }
 }
 

@@ -151,9 +151,10 @@ impl Query {
     ///     "SELECT window_end, COUNT(*) AS hits FROM TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE)
     ///      GROUP BY window_start, window_end",
     /// )?;
-    /// let window = &query.progress().windows[0];
-    /// assert!(window.next_end.is_none());
-    /// assert_eq!(window.held_back_by.as_ref().map(|laggard| laggard.source.as_str()), Some("clicks"));
+    /// let progress = query.progress();
+    /// let (operator, open) = progress.windows().next().expect("it has windows");
+    /// assert!(open.next_end.is_none());
+    /// assert_eq!(operator.held_back_by.as_ref().map(|laggard| laggard.source.as_str()), Some("clicks"));
     /// # drop(clicks);
     /// # query.collect()?;
     /// # Ok::<(), pelton::Error>(())

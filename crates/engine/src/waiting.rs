@@ -4,7 +4,9 @@ use arrow::temporal_conversions::timestamp_us_to_datetime;
 use pelton_data::Micros;
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
 use pelton_data::window::Window;
-use pelton_runtime::progress::{Laggard, OverProgress, Progress, WindowProgress, time_with_unit};
+use pelton_runtime::progress::{
+    Holding, Laggard, OpenWindows, Progress, StatefulProgress, WaitingRows, time_with_unit,
+};
 
 /// Names of the columns.
 pub(crate) const COLUMNS: [&str; 7] = ["query", "window", "next end", "watermark", "waits for", "idle", "late rows"];
@@ -18,31 +20,23 @@ const IDLE_NAMED_MAX: usize = 3;
 /// One row for each window of a query, which is the session's query `number`, and for all functions OVER rows of one order; one row where there are none.
 pub(crate) fn rows(number: usize, progress: &Progress) -> Vec<Vec<String>> {
     let query = query_name(number, progress.sinks.iter().map(|sink| sink.name.as_str()));
-    let window = |window: &WindowProgress| {
-        vec![
-            query.clone(),
-            window.name.clone(),
-            next_end(window),
-            reached(window, window.watermark),
-            waits_for(window),
-            idle(&window.idle),
-            window.late_rows.to_string(),
-        ]
+    let row = |operator: &StatefulProgress| {
+        let [next_end, reached, waits_for] = match &operator.holding {
+            Holding::Windows(open) if open.is_shared => return None,
+            Holding::Windows(open) => {
+                [next_end(open), reached(open, operator.watermark), windows_wait_for(operator, open)]
+            }
+            Holding::Rows(rows) if !rows.are_by_time => return None,
+            Holding::Rows(rows) => [
+                format!("none: {} rows wait for their time", waiting(operator, rows)),
+                instant(operator.watermark),
+                rows_wait_for(operator, rows),
+            ],
+        };
+        let (name, late_rows) = (operator.name.clone(), operator.late_rows.to_string());
+        Some(vec![query.clone(), name, next_end, reached, waits_for, idle(&operator.idle), late_rows])
     };
-    let over = |over: &OverProgress| {
-        vec![
-            query.clone(),
-            over.name.clone(),
-            format!("none: {} rows wait for their time", over.waiting_rows),
-            instant(over.watermark),
-            over_waits_for(over),
-            idle(&over.idle),
-            over.late_rows.to_string(),
-        ]
-    };
-    let by_time = progress.overs.iter().filter(|over| over.is_by_time);
-    let rows: Vec<Vec<String>> =
-        progress.windows.iter().filter(|window| !window.is_shared).map(window).chain(by_time.map(over)).collect();
+    let rows: Vec<Vec<String>> = progress.stateful.iter().filter_map(row).collect();
     if rows.is_empty() {
         let empty = String::new;
         return vec![vec![query, empty(), empty(), empty(), "rows".to_owned(), empty(), empty()]];
@@ -55,30 +49,30 @@ pub(crate) fn query_name<'a>(number: usize, outputs: impl Iterator<Item = &'a st
     format!("{number}: {}", outputs.collect::<Vec<_>>().join(", "))
 }
 
-fn next_end(window: &WindowProgress) -> String {
-    match (window.window, window.next_end) {
+fn next_end(open: &OpenWindows) -> String {
+    match (open.window, open.next_end) {
         (Window::RowsByKey { .. }, _) => "that of each key".to_owned(),
         // A row that comes may make it longer, or begin one that ends before.
         (Window::Session { .. }, Some(end)) if end != WATERMARK_MAX => format!("{} at the earliest", instant(end)),
-        (_, Some(end)) => reached(window, end),
+        (_, Some(end)) => reached(open, end),
         (_, None) => "none is open".to_owned(),
     }
 }
 
 /// An instant of a window, or how many rows.
-fn reached(window: &WindowProgress, at: Micros) -> String {
+fn reached(open: &OpenWindows, at: Micros) -> String {
     match at {
         WATERMARK_MIN | WATERMARK_MAX => instant(at),
-        1 if window.window.counts_rows() => "1 row".to_owned(),
-        rows if window.window.counts_rows() => format!("{rows} rows"),
+        1 if open.window.counts_rows() => "1 row".to_owned(),
+        rows if open.window.counts_rows() => format!("{rows} rows"),
         micros => instant(micros),
     }
 }
 
-fn waits_for(window: &WindowProgress) -> String {
-    match (window.next_end, &window.held_back_by) {
+fn windows_wait_for(operator: &StatefulProgress, open: &OpenWindows) -> String {
+    match (open.next_end, &operator.held_back_by) {
         (_, None) => "the rest of its input to be processed".to_owned(),
-        (_, Some(laggard)) if window.window.counts_rows() => format!("rows of {}", partition(laggard)),
+        (_, Some(laggard)) if open.window.counts_rows() => format!("rows of {}", partition(laggard)),
         (None, Some(laggard)) => format!("rows of {}", partition(laggard)),
         // It has no need of time.
         (Some(WATERMARK_MAX), Some(laggard)) => format!("the end of {}", partition(laggard)),
@@ -87,11 +81,16 @@ fn waits_for(window: &WindowProgress) -> String {
     }
 }
 
-fn over_waits_for(over: &OverProgress) -> String {
-    match &over.held_back_by {
+/// Rows that wait for their time: none where nothing comes any more.
+fn waiting(operator: &StatefulProgress, rows: &WaitingRows) -> u64 {
+    if operator.has_ended { 0 } else { rows.rows }
+}
+
+fn rows_wait_for(operator: &StatefulProgress, rows: &WaitingRows) -> String {
+    match &operator.held_back_by {
         None => "the rest of its input to be processed".to_owned(),
-        Some(_) if !over.has_kept_up => "rows that were read to be processed".to_owned(),
-        Some(laggard) if over.waiting_rows == 0 => format!("rows of {}", partition(laggard)),
+        Some(_) if !operator.has_kept_up => "rows that were read to be processed".to_owned(),
+        Some(laggard) if waiting(operator, rows) == 0 => format!("rows of {}", partition(laggard)),
         Some(laggard) => time_of(laggard),
     }
 }

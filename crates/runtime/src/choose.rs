@@ -3,25 +3,24 @@
 //! What is furthest downstream is looked at first, and inputs only while there is room ([`backpressure`]).
 
 use pelton_data::time::{WATERMARK_MIN, slice_start};
-use pelton_data::window::Window;
 use pelton_data::{Block, Micros};
-use pelton_state::over::Arriving;
 
 use crate::clock::Clock;
 use crate::events::Passing;
-use crate::graph::StreamRef;
-use crate::operator::{Operator, Part};
+use crate::graph::{NodeRef, StreamRef};
+use crate::operator::Operator;
+use crate::operators::Due;
+use crate::operators::control::OperatorState;
 use crate::policy::{Candidate, Policy, Rank};
 use crate::source::Ready;
 use crate::state::{PipelineState, State, Stop, TargetState};
 use crate::turn::Order;
 use crate::wake::Seen;
-use crate::window::WindowState;
 
 mod backpressure;
 
 pub(crate) use backpressure::{HeldBackBy, held_back_by};
-use backpressure::{QUEUED_PER_WORKER_MAX, has_memory, has_room, may_run_ahead, over_has_room};
+use backpressure::{QUEUED_PER_WORKER_MAX, has_memory, has_room, takes_block};
 
 /// Chunks of a source that may be in decoding at once, beyond one for each worker.
 const CHUNKS_AHEAD_MAX: usize = 2;
@@ -47,12 +46,10 @@ pub(crate) enum Task {
     Read { source: usize, partition: usize, ready: Ready },
     /// Run the pipeline's kernel over these blocks.
     Compute { pipeline: usize, blocks: Vec<(u64, Block)> },
-    /// Close the windows that end at or before the watermark.
-    Close { window: usize, watermark: Micros },
-    /// Report what the windows come to so far that have not ended.
-    Report { window: usize },
-    /// Put these rows, with the numbers of their inputs, in order, and compute those before the watermark.
-    Order { over: usize, rows: Vec<(usize, Arriving)>, watermark: Micros, rows_max: usize },
+    /// Turn state of an operator into rows that is due, with the rows that have waited for it.
+    Advance { operator: usize, due: Due },
+    /// Report state of an operator that is not due.
+    Report { operator: usize },
     /// Write what waits, or flush, or end the sink.
     Write { sink: usize },
     /// Hand rows on, event by event.
@@ -95,7 +92,7 @@ pub(crate) enum Offer {
 /// A task that a worker has taken.
 pub(crate) struct Taken {
     pub task: Task,
-    pub part: Part,
+    pub node: NodeRef,
     /// Whether the run has something meanwhile that another worker is worth waking for,
     pub has_others: bool,
     /// or when it will, if nothing happens.
@@ -106,15 +103,14 @@ pub(crate) struct Taken {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Write(usize),
-    Close(usize),
+    Advance(usize),
     Report(usize),
-    Order(usize),
     Compute(usize),
     Read(usize, usize),
     /// With the operator whose rows these are.
-    Send(usize, Part),
+    Send(usize, NodeRef),
     /// With the operator that they are for.
-    Receive(usize, Part),
+    Receive(usize, NodeRef),
 }
 
 /// The task that goes first.
@@ -176,11 +172,11 @@ pub(crate) fn offer(state: &mut State, look: &Look<'_>) -> Offer {
 }
 
 /// Takes the first task there is of an operator; where there is none, says when there will be, if nothing happens.
-pub(crate) fn take_of(state: &mut State, look: &Look<'_>, part: Part, turn: u64) -> Result<Taken, u64> {
-    state.next = next(state, look, Some(part), &mut Vec::new());
-    take(state, look, turn).ok_or_else(|| match part {
-        Part::Source(_) | Part::Window(_) => wait_until_ns(state, look),
-        Part::Pipeline(_) | Part::Over(_) | Part::Sink(_) => u64::MAX,
+pub(crate) fn take_of(state: &mut State, look: &Look<'_>, node: NodeRef, turn: u64) -> Result<Taken, u64> {
+    state.next = next(state, look, Some(node), &mut Vec::new());
+    take(state, look, turn).ok_or_else(|| match node {
+        NodeRef::Source(_) | NodeRef::Operator(_) => wait_until_ns(state, look),
+        NodeRef::Pipeline(_) | NodeRef::Sink(_) => u64::MAX,
     })
 }
 
@@ -189,18 +185,18 @@ pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<Take
     let next = state.next.take()?;
     let choice = next.choice;
     state.tasks_running += 1;
-    let part = choice.part();
-    let index = state.operators.index(part);
+    let node = choice.node();
+    let index = state.profile.index(node);
     state.regions.begin(index, look.epoch_ns);
-    let operator = &mut state.operators.all[index];
+    let operator = &mut state.profile.all[index];
     if operator.turn > state.load.walk_began {
         state.load.walk_began = turn - 1;
     }
     operator.turn = turn;
     operator.last_run_ns = look.now_ns;
-    if !matches!(choice, Choice::Write(_) | Choice::Close(_) | Choice::Report(_)) {
-        // Closing has given way to it.
-        state.windows.iter_mut().for_each(|node| node.gives_way = false);
+    if !must_give_way(state, choice) {
+        // What gives way has given way to it.
+        state.operators.iter_mut().for_each(|node| node.gives_way = false);
     }
     let task = mark(state, look, choice);
     let is_left = |node: &PipelineState| !node.queue.is_empty() && !is_in_order(state, node);
@@ -208,7 +204,16 @@ pub(crate) fn take(state: &mut State, look: &Look<'_>, turn: u64) -> Option<Take
     let is_long = next.work_ns >= WORTH_WAKING_NS;
     let is_left = matches!(choice, Choice::Compute(pipeline) if is_long && is_left(&state.pipelines[pipeline]));
     let has_others = next.has_others() || is_left;
-    Some(Taken { task, part, has_others, until_ns: wait_until_ns(state, look) })
+    Some(Taken { task, node, has_others, until_ns: wait_until_ns(state, look) })
+}
+
+/// Whether a task is of the kind that gives way to others, or hands on what has been done.
+fn must_give_way(state: &State, choice: Choice) -> bool {
+    match choice {
+        Choice::Write(_) | Choice::Report(_) => true,
+        Choice::Advance(operator) => state.operators[operator].control.gives_way(),
+        Choice::Compute(_) | Choice::Read(..) | Choice::Send(..) | Choice::Receive(..) => false,
+    }
 }
 
 /// Marks a task as taken.
@@ -218,24 +223,20 @@ fn mark(state: &mut State, look: &Look<'_>, choice: Choice) -> Task {
             state.sinks[sink].writing = true;
             Task::Write { sink }
         }
-        Choice::Close(window) => {
-            let node = &mut state.windows[window];
-            node.closing = true;
-            Task::Close { window, watermark: node.watermark() }
+        Choice::Advance(operator) => {
+            let node = &mut state.operators[operator];
+            node.advancing = true;
+            let (rows, until) = (node.queue.take(node.queue.len()).collect(), node.reach());
+            let rows_max = state.profile.of_node(NodeRef::Operator(operator)).rows_in_order();
+            Task::Advance { operator, due: Due { rows, until, rows_max } }
         }
-        Choice::Report(window) => {
-            let node = &mut state.windows[window];
-            node.closing = true;
+        Choice::Report(operator) => {
+            let node = &mut state.operators[operator];
+            node.advancing = true;
             if !std::mem::replace(&mut node.reporting, true) {
-                node.rows_since_ns = None;
+                node.control.report_begins();
             }
-            Task::Report { window }
-        }
-        Choice::Order(over) => {
-            let node = &mut state.overs[over];
-            node.busy = true;
-            let (rows, watermark) = (node.queue.take(node.queue.len()).collect(), node.inputs.watermark());
-            Task::Order { over, rows, watermark, rows_max: state.operators.of_part(Part::Over(over)).rows_in_order() }
+            Task::Report { operator }
         }
         Choice::Compute(pipeline) => take_blocks(state, pipeline, look),
         Choice::Read(source, partition) => {
@@ -255,14 +256,13 @@ fn mark(state: &mut State, look: &Look<'_>, choice: Choice) -> Task {
 }
 
 impl Choice {
-    fn part(self) -> Part {
+    fn node(self) -> NodeRef {
         match self {
-            Choice::Write(sink) => Part::Sink(sink),
-            Choice::Close(window) | Choice::Report(window) => Part::Window(window),
-            Choice::Order(over) => Part::Over(over),
-            Choice::Compute(pipeline) => Part::Pipeline(pipeline),
-            Choice::Read(source, _) => Part::Source(source),
-            Choice::Send(_, part) | Choice::Receive(_, part) => part,
+            Choice::Write(sink) => NodeRef::Sink(sink),
+            Choice::Advance(operator) | Choice::Report(operator) => NodeRef::Operator(operator),
+            Choice::Compute(pipeline) => NodeRef::Pipeline(pipeline),
+            Choice::Read(source, _) => NodeRef::Source(source),
+            Choice::Send(_, node) | Choice::Receive(_, node) => node,
         }
     }
 }
@@ -270,7 +270,7 @@ impl Choice {
 /// The task of the lowest rank; of those of one rank, that of the region that has been served for fewest epochs, and there what is furthest downstream. What is left
 /// to others stands behind all else. `only` of one operator, where it is given. What `can_run` at
 /// all is noted where operators have threads.
-fn next(state: &State, look: &Look<'_>, only: Option<Part>, can_run: &mut Vec<usize>) -> Option<Next> {
+fn next(state: &State, look: &Look<'_>, only: Option<NodeRef>, can_run: &mut Vec<usize>) -> Option<Next> {
     let room = look.workers * QUEUED_PER_WORKER_MAX;
     let mut search = Search { state, look, room, only, can_run, next: None, least: None };
     let (to_pipelines, to_sinks) = state.passing.split_at(state.passing.len().min(state.pipelines.len()));
@@ -284,14 +284,13 @@ fn next(state: &State, look: &Look<'_>, only: Option<Part>, can_run: &mut Vec<us
     }
     search.writes();
     search.passages(to_sinks);
-    search.closings(false);
-    search.orders();
+    search.advances(false);
     search.computations();
     search.passages(to_pipelines);
     search.reads();
-    // Closing goes on in parts, between which something else of the run has its turn, as urgent as the next part: what waits for a close waits
-    // for no more than a part, and the close for no more than one task.
-    search.closings(true);
+    // Operators advance in parts, between which something else of the run has its turn, as urgent as the next part: what waits for an operator waits
+    // for no more than a part, and the operator for no more than one task.
+    search.advances(true);
     search.next
 }
 
@@ -305,7 +304,7 @@ struct Search<'a> {
     /// What may wait in front of anything.
     room: usize,
     /// The operator that is looked for, if not all are.
-    only: Option<Part>,
+    only: Option<NodeRef>,
     can_run: &'a mut Vec<usize>,
     next: Option<Next>,
     /// Where that stands.
@@ -338,7 +337,7 @@ impl Search<'_> {
     /// Where a choice of that rank stands: behind others, where it is left to who is on its region.
     fn order_of(&self, choice: Choice, rank: Rank) -> (bool, Order) {
         let Search { state, look, .. } = *self;
-        match state.regions.region(state.operators.index(choice.part())) {
+        match state.regions.region(state.profile.index(choice.node())) {
             None => (false, (rank, 0, false, 0)),
             Some(region) => {
                 let service = &state.regions.all[region].service;
@@ -350,26 +349,26 @@ impl Search<'_> {
     }
 
     fn work_ns(&self, choice: Choice, pending_rows: Option<u64>) -> f64 {
-        pending_rows.map_or(f64::INFINITY, |rows| rows as f64 * self.operator(choice.part()).cost_ns)
+        pending_rows.map_or(f64::INFINITY, |rows| rows as f64 * self.profile(choice.node()).cost_ns)
     }
 
     fn is_wanted(&mut self, choice: Choice) -> bool {
-        let part = choice.part();
+        let node = choice.node();
         if self.look.has_threads {
-            self.can_run.push(self.state.operators.index(part));
+            self.can_run.push(self.state.profile.index(node));
         }
-        self.only.is_none_or(|only| only == part)
+        self.only.is_none_or(|only| only == node)
     }
 
     fn rank_of(&self, choice: Choice, pending_rows: Option<u64>, waiting_since_ns: u64) -> Rank {
-        let operator = self.operator(choice.part());
+        let operator = self.profile(choice.node());
         let Look { now_ns, epoch_ns, .. } = *self.look;
         let load = &self.state.load;
         self.look.policy.rank(&Candidate { operator, pending_rows, waiting_since_ns, load, now_ns, epoch_ns })
     }
 
-    fn operator(&self, part: Part) -> &Operator {
-        &self.state.operators.all[self.state.operators.index(part)]
+    fn profile(&self, node: NodeRef) -> &Operator {
+        &self.state.profile.all[self.state.profile.index(node)]
     }
 
     fn has_room(&self, stream: StreamRef) -> bool {
@@ -384,34 +383,24 @@ impl Search<'_> {
                 // What is to be flushed or ended has waited since it was written.
                 let since_ns = match node.queue.front() {
                     Some((_, origin)) => origin.ingested_ns,
-                    None => self.operator(Part::Sink(index)).last_run_ns,
+                    None => self.profile(NodeRef::Sink(index)).last_run_ns,
                 };
                 self.consider(Choice::Write(index), Some(rows), since_ns);
             }
         }
     }
 
-    /// Of windows that have, or have not, closed or been reported in part just now.
-    fn closings(&mut self, give_way: bool) {
-        let windows = self.state.windows.iter().enumerate();
-        for (index, node) in windows.filter(|(_, node)| node.gives_way == give_way) {
-            let choice = if node.can_close(self.look.workers) {
-                Some(Choice::Close(index))
+    /// Of operators that have, or have not, advanced or reported in part just now.
+    fn advances(&mut self, give_way: bool) {
+        let operators = self.state.operators.iter().enumerate();
+        for (index, node) in operators.filter(|(_, node)| node.gives_way == give_way) {
+            let choice = if node.can_advance(self.look.workers) {
+                Some(Choice::Advance(index))
             } else {
                 node.can_report(self.look.now_ns).then_some(Choice::Report(index))
             };
-            if let Some(choice) = choice.filter(|_| self.has_room(StreamRef::Window(index))) {
-                let pending_rows = node.rows_in - node.rows_in_closed;
-                self.place(choice, Some(pending_rows), node.results.ingested_ns, give_way);
-            }
-        }
-    }
-
-    fn orders(&mut self) {
-        for (index, node) in self.state.overs.iter().enumerate() {
-            if !node.busy && node.must_run() && self.has_room(StreamRef::Over(index)) {
-                let pending_rows = node.rows_in.saturating_sub(node.results.rows);
-                self.consider(Choice::Order(index), Some(pending_rows), node.results.ingested_ns);
+            if let Some(choice) = choice.filter(|_| self.has_room(StreamRef::Operator(index))) {
+                self.place(choice, Some(node.pending_rows()), node.results.ingested_ns, give_way);
             }
         }
     }
@@ -421,9 +410,8 @@ impl Search<'_> {
             let Some((_, first)) = node.queue.front() else { continue };
             let has_room = match node.target {
                 TargetState::Stream { .. } => self.has_room(StreamRef::Pipeline(index)),
-                TargetState::Over { over, .. } => over_has_room(self.state, over, self.room),
-                TargetState::Window { window, .. } => {
-                    may_run_ahead(&self.state.windows[window], node, self.look.workers)
+                TargetState::Operator { operator, .. } => {
+                    takes_block(self.state, operator, node, (self.room, self.look.workers))
                 }
             };
             let is_free = !is_in_order(self.state, node) || node.order.outstanding() == node.queue.len();
@@ -468,43 +456,36 @@ impl Search<'_> {
             let Some((_, source, partition)) = region.sources.iter().copied().filter_map(readable).min() else {
                 continue;
             };
-            let asked_ns = self.operator(Part::Source(source)).last_run_ns;
+            let asked_ns = self.profile(NodeRef::Source(source)).last_run_ns;
             self.consider(Choice::Read(source, partition), None, asked_ns);
         }
     }
 }
 
-/// Whether the blocks of a pipeline are computed one after the other: rows are counted by their keys in their order.
+/// Whether the blocks of a pipeline are computed one after the other.
 fn is_in_order(state: &State, node: &PipelineState) -> bool {
-    matches!(node.target, TargetState::Window { window, .. }
-        if matches!(state.windows[window].window, Window::RowsByKey { .. }))
+    matches!(node.target, TargetState::Operator { operator, .. } if state.operators[operator].takes_in_order)
 }
 
 fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
+    let node = &state.pipelines[pipeline];
+    let target = match node.target {
+        TargetState::Stream { .. } => None,
+        TargetState::Operator { operator, .. } => Some(&state.operators[operator]),
+    };
     // How far time has come where the rows go. It is behind the blocks' own time but for one whose stream was idle.
-    let time = match state.pipelines[pipeline].target {
-        TargetState::Stream { .. } => WATERMARK_MIN,
-        TargetState::Window { window, .. } => state.windows[window].inputs.watermark(),
-        TargetState::Over { over, .. } => state.overs[over].inputs.watermark(),
-    };
-    let due = match state.pipelines[pipeline].target {
-        TargetState::Window { window, .. } if state.pipelines[pipeline].slices_per_block <= 1 => {
-            Some(&state.windows[window]).filter(|node| !node.must_close() && !node.window.goes_by_arrival())
-        }
-        _ => None,
-    };
-    let queue = &state.pipelines[pipeline].queue;
-    let operator = state.operators.of_part(Part::Pipeline(pipeline));
-    let most = operator.blocks_per_task(queue.front().map_or(0, |(_, block)| block.rows()));
+    let time = target.map_or(WATERMARK_MIN, |operator| operator.inputs.watermark());
+    let profile = &state.profile.all[state.profile.index(NodeRef::Pipeline(pipeline))];
+    let most = profile.blocks_per_task(node.queue.front().map_or(0, |(_, block)| block.rows()));
     // Where windows are longer than blocks, those that a block closes do not wait for the blocks behind it.
-    let closing = due.and_then(|node| {
-        let closes = |(_, block): &(u64, Block)| node.must_close_at(node.over_until(block.stamp.watermark));
-        queue.iter().take(most).position(closes)
+    let due = target.filter(|_| node.slices_per_block <= 1).and_then(|operator| {
+        let mut watermarks = node.queue.iter().take(most).map(|(_, block)| block.stamp.watermark);
+        operator.control.first_due(&operator.inputs, &mut watermarks)
     });
-    let until_close = closing.map_or(usize::MAX, |position| position + 1);
-    let rows_max = look.policy.rows_max(operator, look.epoch_ns - look.now_ns % look.epoch_ns);
-    let cost_ns = operator.cost_ns;
-    let is_in_order = is_in_order(state, &state.pipelines[pipeline]);
+    let until_due = due.map_or(usize::MAX, |position| position + 1);
+    let rows_max = look.policy.rows_max(profile, look.epoch_ns - look.now_ns % look.epoch_ns);
+    let cost_ns = profile.cost_ns;
+    let is_in_order = is_in_order(state, node);
     let mut blocks = state.emptied.blocks.pop().unwrap_or_default();
     let node = &mut state.pipelines[pipeline];
     let by_rows = OUTPUT_ROWS_PER_TASK_MAX / node.output_rows_per_block.max(1);
@@ -515,7 +496,7 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
     let have_own = (look.has_runs || state.regions.are_several()) && !look.has_idle;
     let sharing = if is_in_order || is_short || have_own { 1 } else { look.workers };
     // What a close waits for is shared as well: the blocks up to that which it comes with, not those behind them.
-    let count = node.queue.len().min(until_close).div_ceil(sharing).min(blocks_max);
+    let count = node.queue.len().min(until_due).div_ceil(sharing).min(blocks_max);
     let count = node.queue.count_of(rows_max).min(count).max(1);
     blocks.extend(node.queue.take(count).map(|(position, mut block)| {
         block.stamp.watermark_before = block.stamp.watermark_before.max(time);
@@ -553,7 +534,7 @@ fn wait_until_ns(state: &State, look: &Look<'_>) -> u64 {
         [tick, read].into_iter().flatten().min()
     });
     // One that is due already waits for room, or for what is being done to its windows.
-    let reports = state.windows.iter().filter_map(WindowState::report_ns).filter(|&at| at > now_ns);
+    let reports = state.operators.iter().filter_map(OperatorState::report_ns).filter(|&at| at > now_ns);
     // Room for rows that wait is made by others as well, who do not know whom to wake.
     let is_held_back = state.waiting.is_limited() && !state.waiting.has_room();
     let room = is_held_back.then(|| now_ns.saturating_add(ROOM_WAIT_NS));
@@ -567,7 +548,7 @@ mod tests {
     #[test]
     fn another_worker_is_woken_where_what_is_left_is_done_sooner_by_it() {
         let of = |choice, work_ns| Next { rank: Rank::from_bits(0), choice, work_ns, others_ns: None };
-        let (alone, close) = (|work_ns: f64| of(Choice::Write(0), work_ns), Choice::Close(0));
+        let (alone, close) = (|work_ns: f64| of(Choice::Write(0), work_ns), Choice::Advance(0));
         let (short_ns, long_ns) = (WORTH_WAKING_NS * 0.6, WORTH_WAKING_NS);
         assert!(!alone(long_ns).has_others());
         assert!(!alone(short_ns).with_other(close, short_ns).has_others());

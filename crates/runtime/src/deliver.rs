@@ -9,7 +9,6 @@ use crate::events::Item;
 use crate::graph::StreamRef;
 use crate::run::RunError;
 use crate::state::{Consumers, State, TargetState};
-use crate::window::SLICES_INPUT;
 
 impl State {
     /// Says to those that read results that time has come so far.
@@ -66,25 +65,21 @@ impl State {
     fn wake(&mut self, pipeline: usize) {
         match self.pipelines[pipeline].target {
             TargetState::Stream { .. } => {}
-            TargetState::Window { window, input } => self.wake_window(window, input),
-            TargetState::Over { over, input, .. } => {
-                if self.overs[over].inputs.wake(input) {
-                    self.wake_consumers(StreamRef::Over(over));
-                }
-            }
+            TargetState::Operator { operator, port } => self.wake_operator(operator, port),
         }
     }
 
-    fn wake_window(&mut self, window: usize, input: usize) {
-        if self.windows[window].inputs.wake(input) {
-            self.wake_consumers(StreamRef::Window(window));
+    /// Lets an operator wait for what comes to a port, and all behind it for the operator.
+    pub fn wake_operator(&mut self, operator: usize, port: usize) {
+        if self.operators[operator].inputs.wake(port) {
+            self.wake_consumers(StreamRef::Operator(operator));
         }
     }
 
     fn wake_consumers(&mut self, stream: StreamRef) {
         let consumers = self.consumers(stream).clone();
         consumers.pipelines.iter().for_each(|&pipeline| self.wake(pipeline));
-        consumers.windows.iter().for_each(|&window| self.wake_window(window, SLICES_INPUT));
+        consumers.operators.iter().for_each(|&operator| self.wake_subscriber(operator));
     }
 
     /// Has the sinks of a stream note how long it takes until what comes from there has come to them, behind all that waits in front of them.

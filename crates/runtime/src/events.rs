@@ -12,8 +12,7 @@ use arrow::error::ArrowError;
 use pelton_data::column::bytes_of;
 use pelton_data::{Block, Origin};
 
-use crate::graph::{Graph, StreamRef};
-use crate::operator::Part;
+use crate::graph::{Graph, NodeRef, StreamRef};
 use crate::records::{Records, put_together};
 use crate::run::RunError;
 use crate::state::State;
@@ -66,8 +65,8 @@ pub(crate) struct Link {
     sending: Mutex<Sending>,
     receiving: Mutex<Receiving>,
     count: Arc<EventCount>,
-    to: Part,
-    from: Part,
+    to: NodeRef,
+    from: NodeRef,
 }
 
 struct Sending {
@@ -93,8 +92,8 @@ pub(crate) struct EventCount(AtomicI64);
 /// What the scheduler's lock guards of a queue.
 pub(crate) struct Passing {
     /// Whose rows pass; of several the first.
-    pub from: Part,
-    pub to: Part,
+    pub from: NodeRef,
+    pub to: NodeRef,
     count: Arc<EventCount>,
     unsent: VecDeque<Item>,
     /// What has not arrived as a whole. It holds what records only point to.
@@ -173,11 +172,11 @@ impl DataPassing {
 
 impl Passing {
     fn of(graph: &Graph) -> Vec<Passing> {
-        let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| (node.input, Part::Pipeline(index)));
+        let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| (node.input, NodeRef::Pipeline(index)));
         let sinks = graph.sinks.iter().enumerate();
-        let sinks = sinks.map(|(index, node)| (node.inputs[0], Part::Sink(index)));
+        let sinks = sinks.map(|(index, node)| (node.inputs[0], NodeRef::Sink(index)));
         let passing = |(input, to)| Passing {
-            from: part_of(input),
+            from: node_of(input),
             to,
             count: Arc::default(),
             unsent: VecDeque::new(),
@@ -383,11 +382,10 @@ impl State {
 }
 
 /// Whose output a stream is.
-fn part_of(stream: StreamRef) -> Part {
+fn node_of(stream: StreamRef) -> NodeRef {
     match stream {
-        StreamRef::Source(index) => Part::Source(index),
-        StreamRef::Pipeline(index) => Part::Pipeline(index),
-        StreamRef::Window(index) => Part::Window(index),
-        StreamRef::Over(index) => Part::Over(index),
+        StreamRef::Source(index) => NodeRef::Source(index),
+        StreamRef::Pipeline(index) => NodeRef::Pipeline(index),
+        StreamRef::Operator(index) => NodeRef::Operator(index),
     }
 }

@@ -13,7 +13,6 @@ use pelton_state::table::Chosen;
 use pelton_state::window::{ClosedGroups, Contents};
 
 use crate::graph::{ReadOut, WindowNode};
-use crate::operator::Part;
 use crate::sync::Mutex;
 
 /// The option, of any table that has a watermark, that says how far ahead of the clock a row's event time may be for it to move the watermark.
@@ -33,7 +32,7 @@ pub(crate) struct LateList {
 
 /// Rows of a block that came too late for an operator.
 pub(crate) struct TooLate {
-    pub part: Part,
+    pub operator: usize,
     /// How many.
     pub count: u64,
     /// The last of them.
@@ -87,7 +86,7 @@ impl LateList {
     }
 
     /// The rows themselves, which came too late for this operator: for these windows, or for functions OVER rows. None where none did.
-    pub fn take(self, block: &Block, part: Part, window: Option<&Window>) -> Option<TooLate> {
+    pub fn take(self, block: &Block, operator: usize, window: Option<&Window>) -> Option<TooLate> {
         let time = block.time_column().filter(|_| self.count > 0)?;
         let ticks = block.raw_ticks()?;
         let late_row = |&(row, watermark): &(u32, Micros)| {
@@ -98,7 +97,7 @@ impl LateList {
         let each = self.rows.iter().map(late_row).collect();
         let indices: UInt32Array = self.rows.iter().map(|(row, _)| *row).collect();
         let rows = take_record_batch(&block.to_record_batch(), &indices).expect("the rows are in the block");
-        Some(TooLate { part, count: self.count, rows: (rows, each) })
+        Some(TooLate { operator, count: self.count, rows: (rows, each) })
     }
 }
 

@@ -8,7 +8,7 @@
 //! the order of their blocks; when the watermark passes a window, the workers' tables are merged and read out.
 //!
 //! In reading order: [`source`] and [`sink`] (what a connector implements), [`graph`], [`adapt`] (code that learns what the data looks like), [`clock`], [`wake`], then inside:
-//! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `assign` (rows to slices), `slices` (those of each worker), `state` (what is queued, or passes as `records` and [`events`]; `deliver` who gets it; `window` what closes, `over` in front of functions OVER rows), [`budget`] (what state may take), `operator` and `load` (what is known of what runs), [`latency`] (how long results take), [`policy`] and `turn` (who goes first), `choose` (what can run, and what of it does), `outlet` (order
+//! `order`, `inputs` (how far time has come), `sequence` (watermarks), [`late`] (rows that came too late), `operators` (the contract of stateful operators, and each of them), `state` (what is queued, or passes as `records` and [`events`]; `deliver` who gets it), [`budget`] (what state may take), `operator` and `load` (what is known of what runs), [`latency`] (how long results take), [`policy`] and `turn` (who goes first), `choose` (what can run, and what of it does), `outlet` (order
 //! and limit of an output), `room` (lists that are used again), `task` and `write` (how tasks are done), `threads` (one for each operator, where the policy says so), `aside` (work that no run waits for), `pages` (the one that prepares memory), `pin` (threads that stay on one core), and [`run`] with [`pool`] (who does them), [`snapshot`] (the state of its operators as bytes) and [`progress`].
 
 pub mod source;
@@ -23,8 +23,6 @@ pub mod clock;
 
 pub mod counters;
 
-mod close;
-
 pub mod wake;
 
 mod order;
@@ -34,10 +32,6 @@ mod inputs;
 mod sequence;
 
 pub mod late;
-
-mod assign;
-
-mod slices;
 
 mod state;
 mod sync;
@@ -54,9 +48,7 @@ mod records;
 #[cfg_attr(not(feature = "queues"), path = "events/absent.rs")]
 pub mod events;
 
-mod window;
-
-mod over;
+mod operators;
 
 pub mod budget;
 

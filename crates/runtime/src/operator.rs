@@ -3,7 +3,7 @@
 
 use pelton_state::over::ROWS_AT_ONCE_MAX;
 
-use crate::graph::{Graph, PipelineTarget, SourceTime, StreamRef};
+use crate::graph::{Graph, NodeRef, PipelineTarget, SourceTime, StreamRef};
 
 /// What an operator is assumed to cost a row, in nanoseconds, before it has run.
 const COST_NS_UNKNOWN: f64 = 10.0;
@@ -34,21 +34,6 @@ const BLOCK_PART_ROWS_MIN: usize = 2048;
 
 /// Rows that are put in order at once however long they take: with fewer it is looked more often which they are than they are computed.
 const ORDERED_ROWS_MIN: usize = 2048;
-
-/// Which part of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// Reading and decoding of `State::sources[i]`.
-    Source(usize),
-    /// `State::pipelines[i]`.
-    Pipeline(usize),
-    /// Closing and reporting of `State::windows[i]`.
-    Window(usize),
-    /// `State::overs[i]`.
-    Over(usize),
-    /// `State::sinks[i]`.
-    Sink(usize),
-}
 
 /// What a worker did on an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,10 +77,10 @@ pub(crate) struct Operators {
     pub all: Vec<Operator>,
     /// Their indices, each behind all that are downstream of it.
     upward: Vec<usize>,
-    /// Where each kind begins, in the order of [`Part`].
-    starts: [usize; 5],
-    /// For each source whose rows have the clock's time what may wait for that: windows, and functions OVER rows.
-    by_clock: Vec<Vec<Part>>,
+    /// Where each kind begins, in the order of [`NodeRef`].
+    starts: [usize; 4],
+    /// For each source whose rows have the clock's time the stateful operators that may wait for that: `Graph::operators[i]`.
+    by_clock: Vec<Vec<usize>>,
 }
 
 impl Operator {
@@ -158,32 +143,29 @@ impl Operator {
 impl Operators {
     /// Those of a graph.
     pub fn of(graph: &Graph) -> Operators {
-        let counts =
-            [graph.sources.len(), graph.pipelines.len(), graph.windows.len(), graph.overs.len(), graph.sinks.len()];
-        let mut starts = [0; 5];
-        for kind in 1..5 {
+        let counts = [graph.sources.len(), graph.pipelines.len(), graph.operators.len(), graph.sinks.len()];
+        let mut starts = [0; 4];
+        for kind in 1..4 {
             starts[kind] = starts[kind - 1] + counts[kind - 1];
         }
         let mut downstream = vec![Vec::new(); counts.iter().sum()];
-        let place = |stream: StreamRef| match stream {
+        let index = |stream: StreamRef| match stream {
             StreamRef::Source(index) => starts[0] + index,
             StreamRef::Pipeline(index) => starts[1] + index,
-            StreamRef::Window(index) => starts[2] + index,
-            StreamRef::Over(index) => starts[3] + index,
+            StreamRef::Operator(index) => starts[2] + index,
         };
-        for (index, node) in graph.pipelines.iter().enumerate() {
-            downstream[place(node.input)].push(starts[1] + index);
-            match node.target {
-                PipelineTarget::Stream { .. } => {}
-                PipelineTarget::Window(window) => downstream[starts[1] + index].push(starts[2] + window),
-                PipelineTarget::Over { over, .. } => downstream[starts[1] + index].push(starts[3] + over),
+        for (pipeline, node) in graph.pipelines.iter().enumerate() {
+            downstream[index(node.input)].push(starts[1] + pipeline);
+            if let PipelineTarget::Operator(operator) = node.target {
+                downstream[starts[1] + pipeline].push(starts[2] + operator);
             }
         }
-        for (index, node) in graph.windows.iter().enumerate() {
-            downstream[starts[2] + index].extend(node.shared_by.iter().map(|window| starts[2] + window));
+        for (operator, node) in graph.operators.iter().enumerate() {
+            downstream[starts[2] + operator]
+                .extend(node.0.subscribers().iter().map(|subscriber| starts[2] + subscriber));
         }
-        for (index, node) in graph.sinks.iter().enumerate() {
-            node.inputs.iter().for_each(|input| downstream[place(*input)].push(starts[4] + index));
+        for (sink, node) in graph.sinks.iter().enumerate() {
+            node.inputs.iter().for_each(|input| downstream[index(*input)].push(starts[3] + sink));
         }
         let mut operators = Operators { starts, ..Operators::new(downstream.into_iter().map(Operator::new).collect()) };
         let sources = graph.sources.iter().enumerate().map(|(index, node)| match node.time {
@@ -194,24 +176,28 @@ impl Operators {
         operators
     }
 
-    /// Windows, and functions OVER rows, that rows of a source reach.
-    fn timed_by(&self, source: usize) -> Vec<Part> {
+    /// Stateful operators that rows of a source reach.
+    fn timed_by(&self, source: usize) -> Vec<usize> {
         let mut is_reached = vec![false; self.all.len()];
-        is_reached[self.index(Part::Source(source))] = true;
+        is_reached[self.index(NodeRef::Source(source))] = true;
         // Downward.
         for &index in self.upward.iter().rev() {
             if is_reached[index] {
                 self.all[index].downstream.iter().for_each(|&fed| is_reached[fed] = true);
             }
         }
-        let reached = self.parts().zip(is_reached).filter_map(|(part, is_reached)| is_reached.then_some(part));
-        reached.filter(|part| matches!(part, Part::Window(_) | Part::Over(_))).collect()
+        let reached = self.nodes().zip(is_reached).filter_map(|(node, is_reached)| is_reached.then_some(node));
+        let operators = reached.filter_map(|node| match node {
+            NodeRef::Operator(operator) => Some(operator),
+            NodeRef::Source(_) | NodeRef::Pipeline(_) | NodeRef::Sink(_) => None,
+        });
+        operators.collect()
     }
 
     /// Operators that form no cycle.
     pub fn new(all: Vec<Operator>) -> Operators {
         let mut operators =
-            Operators { upward: Vec::with_capacity(all.len()), all, starts: [0; 5], by_clock: Vec::new() };
+            Operators { upward: Vec::with_capacity(all.len()), all, starts: [0; 4], by_clock: Vec::new() };
         let mut inputs = vec![0; operators.all.len()];
         operators.all.iter().flat_map(|operator| &operator.downstream).for_each(|&index| inputs[index] += 1);
         let mut next: Vec<usize> = (0..inputs.len()).filter(|&index| inputs[index] == 0).collect();
@@ -230,14 +216,14 @@ impl Operators {
         operators
     }
 
-    pub fn of_part(&mut self, part: Part) -> &mut Operator {
-        let index = self.index(part);
+    pub fn of_node(&mut self, node: NodeRef) -> &mut Operator {
+        let index = self.index(node);
         &mut self.all[index]
     }
 
     /// How many rows a block of a source should have, up to `block_rows`, so that no pipeline it feeds takes long for one.
     pub fn block_rows(&self, source: usize, block_rows: usize) -> usize {
-        let fed = self.all[self.index(Part::Source(source))].downstream.iter();
+        let fed = self.all[self.index(NodeRef::Source(source))].downstream.iter();
         let cost_ns = fed.map(|&fed| self.all[fed].cost_ns).fold(0.0, f64::max);
         if cost_ns * block_rows as f64 <= BLOCK_NS_MAX {
             return block_rows;
@@ -246,23 +232,22 @@ impl Operators {
     }
 
     /// What each stands for, in the order of `all`.
-    pub fn parts(&self) -> impl Iterator<Item = Part> + use<> {
+    pub fn nodes(&self) -> impl Iterator<Item = NodeRef> + use<> {
         let starts = self.starts;
-        (0..self.all.len()).map(move |index| part_of(starts, index))
+        (0..self.all.len()).map(move |index| node_of(starts, index))
     }
 
-    /// What may wait for the clock's time that rows of a source have: nothing where they have another.
-    pub fn by_clock(&self, source: usize) -> &[Part] {
+    /// The stateful operators that may wait for the clock's time that rows of a source have: none where they have another.
+    pub fn by_clock(&self, source: usize) -> &[usize] {
         &self.by_clock[source]
     }
 
-    pub fn index(&self, part: Part) -> usize {
-        match part {
-            Part::Source(index) => self.starts[0] + index,
-            Part::Pipeline(index) => self.starts[1] + index,
-            Part::Window(index) => self.starts[2] + index,
-            Part::Over(index) => self.starts[3] + index,
-            Part::Sink(index) => self.starts[4] + index,
+    pub fn index(&self, node: NodeRef) -> usize {
+        match node {
+            NodeRef::Source(index) => self.starts[0] + index,
+            NodeRef::Pipeline(index) => self.starts[1] + index,
+            NodeRef::Operator(index) => self.starts[2] + index,
+            NodeRef::Sink(index) => self.starts[3] + index,
         }
     }
 
@@ -296,15 +281,14 @@ impl Operators {
 }
 
 /// What an index of `all` stands for, where each kind begins there.
-fn part_of(starts: [usize; 5], index: usize) -> Part {
+fn node_of(starts: [usize; 4], index: usize) -> NodeRef {
     let kind = starts.partition_point(|&start| start <= index) - 1;
     let within = index - starts[kind];
     match kind {
-        0 => Part::Source(within),
-        1 => Part::Pipeline(within),
-        2 => Part::Window(within),
-        3 => Part::Over(within),
-        _ => Part::Sink(within),
+        0 => NodeRef::Source(within),
+        1 => NodeRef::Pipeline(within),
+        2 => NodeRef::Operator(within),
+        _ => NodeRef::Sink(within),
     }
 }
 
@@ -313,14 +297,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_operator_stands_for_a_part() {
+    fn each_operator_stands_for_a_node() {
         let mut operators = Operators::new(vec![Operator::new(Vec::new()); 6]);
-        // Two sources, no pipeline, no window, one of functions OVER rows, three sinks.
-        operators.starts = [0, 2, 2, 2, 3];
-        let parts: Vec<Part> = operators.parts().collect();
-        use Part::{Over, Sink, Source};
-        assert_eq!(parts, [Source(0), Source(1), Over(0), Sink(0), Sink(1), Sink(2)]);
-        assert!(parts.into_iter().map(|part| operators.index(part)).eq(0..6));
+        // Two sources, no pipeline, one stateful operator, three sinks.
+        operators.starts = [0, 2, 2, 3];
+        let nodes: Vec<NodeRef> = operators.nodes().collect();
+        assert_eq!(
+            nodes,
+            [
+                NodeRef::Source(0),
+                NodeRef::Source(1),
+                NodeRef::Operator(0),
+                NodeRef::Sink(0),
+                NodeRef::Sink(1),
+                NodeRef::Sink(2)
+            ]
+        );
+        assert!(nodes.into_iter().map(|node| operators.index(node)).eq(0..6));
     }
 
     #[test]

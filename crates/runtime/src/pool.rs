@@ -195,7 +195,7 @@ impl Crew {
             let mut are_new = false;
             let threads = run.threads.get_or_init(|| {
                 are_new = true;
-                OperatorThreads::new(run.unchanged_state().operators.all.len())
+                OperatorThreads::new(run.unchanged_state().profile.all.len())
             });
             // Only now: each finds the others.
             if are_new {
@@ -560,11 +560,11 @@ impl PoolWorker {
         state.deciding_ns += started_ns.saturating_sub(looked_ns).saturating_sub(waited_ns + waking_ns);
         state.waited_ns += waited_ns;
         state.waking_ns += waking_ns;
-        let index = state.operators.index(taken.part);
+        let index = state.profile.index(taken.node);
         state.regions.end(index, busy_ns + 1);
         // What writes is nowhere, and the worker still where it was.
         self.last_region = state.regions.region(index).or(self.last_region);
-        let operator = &mut state.operators.all[index];
+        let operator = &mut state.profile.all[index];
         operator.done.busy_ns += busy_ns;
         operator.last_run_ns = ended_ns;
         if let Err(panic) = result {

@@ -2,23 +2,21 @@
 
 mod operators;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pelton_data::Micros;
-use pelton_data::window::{Emission, Window};
+use pelton_data::window::Emission;
 use pelton_state::kernel::Tier;
-use pelton_state::slice::SliceId;
-use pelton_state::window::Open;
 
 pub use self::operators::OperatorProgress;
 use crate::adapt::story::Story;
 use crate::graph::{PipelineTarget, StreamRef};
 use crate::latency::{Latencies, Latency};
+pub use crate::operators::{Holding, OpenWindows, WaitingRows};
 use crate::run::{RunHandle, Shared};
 pub use crate::sequence::Leap;
 use crate::sequence::Partition;
-use crate::slices::WorkerSlices;
 use crate::source::LeftOut;
 use crate::state::{SourceState, State};
 
@@ -33,10 +31,8 @@ pub struct Progress {
     pub sources: Vec<SourceProgress>,
     /// Pipelines.
     pub pipelines: Vec<PipelineProgress>,
-    /// Window aggregations.
-    pub windows: Vec<WindowProgress>,
-    /// Functions OVER rows.
-    pub overs: Vec<OverProgress>,
+    /// Stateful operators: windows, and functions OVER rows.
+    pub stateful: Vec<StatefulProgress>,
     /// Outputs.
     pub sinks: Vec<SinkProgress>,
     /// All of these, as the scheduler sees them.
@@ -51,10 +47,17 @@ impl RunHandle {
 }
 
 impl Progress {
-    /// Rows that came after their time, over all windows and functions OVER rows.
+    /// Rows that came after their time, over all operators.
     pub fn late_rows(&self) -> u64 {
-        let windows = self.windows.iter().map(|window| window.late_rows);
-        windows.chain(self.overs.iter().map(|over| over.late_rows)).sum()
+        self.stateful.iter().map(|operator| operator.late_rows).sum()
+    }
+
+    /// The windows that are open at each of the operators that have windows.
+    pub fn windows(&self) -> impl Iterator<Item = (&StatefulProgress, &OpenWindows)> {
+        self.stateful.iter().filter_map(|operator| match &operator.holding {
+            Holding::Windows(open) => Some((operator, open)),
+            Holding::Rows(_) => None,
+        })
     }
 
     /// Of all outputs together since the run began: of results, or, where there were none, of marks.
@@ -177,34 +180,44 @@ impl PipelineProgress {
     }
 }
 
-/// What a window aggregation has done.
+/// What a stateful operator has done.
 #[derive(Debug, Clone)]
-pub struct WindowProgress {
+pub struct StatefulProgress {
     /// Which.
     pub name: String,
-    /// Whether it is slices that other windows are put together from, and has no rows itself.
-    pub is_shared: bool,
-    /// How rows are assigned to them. Where rows are counted, instants below are numbers of rows.
-    pub window: Window,
-    /// Input rows that came after their window had closed, and were left out.
+    /// Input rows that came after their time, and were left out.
     pub late_rows: u64,
-    /// Rows of closed windows.
+    /// Rows that have left it.
     pub rows: u64,
-    /// Time workers spent closing windows.
+    /// Time workers spent turning state into rows.
     pub busy: Duration,
-    /// Slices that were open when the run was stopped early, and were not reported.
-    pub open_slices_dropped: u64,
-    /// Bytes of open slices.
+    /// Bytes of state.
     pub state_bytes: u64,
-    /// Up to where windows are over: the least watermark of its inputs, less what they are delayed by, in microseconds.
+    /// Up to where its results are final: the least watermark of its inputs, less what it is delayed by, in microseconds.
     pub watermark: Micros,
-    /// The end of the first window that is open and has rows; of sessions, the earliest that one can have. The largest time stands for the end
-    /// of the input.
-    pub next_end: Option<Micros>,
+    /// Whether the rows before that have left.
+    pub has_kept_up: bool,
+    /// Whether it has come to its end. What it still holds then has not been reported, as the run was stopped early.
+    pub has_ended: bool,
+    /// What it holds.
+    pub holding: Holding,
     /// Whose time is furthest behind of all partitions that its rows come from; an idle one only where all are, and none where all have ended.
     pub held_back_by: Option<Laggard>,
     /// Partitions that its rows come from, and that have delivered nothing for so long that they do not hold time back.
     pub idle: Vec<Laggard>,
+}
+
+impl StatefulProgress {
+    /// Windows, or rows, that had not been reported when the run was stopped early.
+    pub fn unreported(&self) -> u64 {
+        match &self.holding {
+            _ if !self.has_ended => 0,
+            // They are reported by the windows that share them.
+            Holding::Windows(open) if open.is_shared => 0,
+            Holding::Windows(open) => open.slices,
+            Holding::Rows(waiting) => waiting.rows,
+        }
+    }
 }
 
 /// A partition of a source, and how far it has come: one that others wait for, or wait for no longer.
@@ -227,35 +240,6 @@ impl Laggard {
     pub fn reached(&self) -> Micros {
         Emission { delay: self.delay, ..Emission::default() }.delayed(self.watermark)
     }
-}
-
-/// What functions OVER rows have done.
-#[derive(Debug, Clone)]
-pub struct OverProgress {
-    /// Which.
-    pub name: String,
-    /// Input rows that came after the watermark had passed their time, and were left out.
-    pub late_rows: u64,
-    /// Rows with results.
-    pub rows: u64,
-    /// Time workers spent computing them.
-    pub busy: Duration,
-    /// Rows that waited for the watermark, or for rows after them, when the run was stopped early, and were not reported.
-    pub waiting_rows_dropped: u64,
-    /// Bytes of rows that wait or are looked back at.
-    pub state_bytes: u64,
-    /// Whether rows are put in the order of their times, and so wait for these to pass.
-    pub is_by_time: bool,
-    /// Rows that wait for the watermark to pass their times.
-    pub waiting_rows: u64,
-    /// The least watermark of its inputs, in microseconds.
-    pub watermark: Micros,
-    /// Whether the rows before that have left.
-    pub has_kept_up: bool,
-    /// As [`WindowProgress::held_back_by`].
-    pub held_back_by: Option<Laggard>,
-    /// As [`WindowProgress::idle`].
-    pub idle: Vec<Laggard>,
 }
 
 /// What an output has taken.
@@ -300,58 +284,23 @@ impl Shared {
         behind.min_by_key(|laggard| (laggard.is_idle, laggard.reached()))
     }
 
-    /// Of windows that have slices open.
-    pub(crate) fn window_progress(&self, state: &State, window: usize, open: OpenSlices) -> WindowProgress {
-        let node = &state.windows[window];
-        WindowProgress {
+    /// Of an operator that holds so much.
+    pub(crate) fn stateful_progress(&self, state: &State, operator: usize, holding: Holding) -> StatefulProgress {
+        let (node, stream) = (&state.operators[operator], StreamRef::Operator(operator));
+        StatefulProgress {
             name: node.name.clone(),
-            is_shared: node.is_shared(),
-            window: node.window,
             late_rows: node.late_rows,
             rows: node.results.rows,
             busy: Duration::from_nanos(node.busy_ns),
-            open_slices_dropped: if node.ended && !node.is_shared() { open.slices } else { 0 },
-            state_bytes: open.bytes,
-            // Of slices that windows share they are told when one has ended.
-            watermark: state.windows[self.graph.slices_of(window)].watermark(),
-            next_end: open.next_end,
-            held_back_by: self.laggard(state, StreamRef::Window(window)),
-            idle: self.idle(state, StreamRef::Window(window)),
+            state_bytes: holding.bytes(),
+            // Where state is handed on, time is told when something has ended.
+            watermark: state.operators[self.graph.handed_on_from(operator)].reach(),
+            has_kept_up: !node.advancing && !node.must_advance(),
+            has_ended: node.ended,
+            holding,
+            held_back_by: self.laggard(state, stream),
+            idle: self.idle(state, stream),
         }
-    }
-
-    /// The slices of a window that nothing was reported of, over all workers.
-    pub(crate) fn open_slices(&self, window: usize) -> OpenSlices {
-        let kind = &self.graph.windows[window].window;
-        let open = self.open_windows(window);
-        let (slices, bytes) = (open.sealed_slices() as u64, open.bytes() as u64);
-        let mut sum = OpenSlices { slices, bytes, next_end: open.next_end() };
-        drop(open);
-        for slices in &self.slices[window] {
-            let ids = slices.ids();
-            sum.slices = sum.slices.max(ids.len() as u64).max(u64::from(slices.has_open_counts()));
-            sum.bytes += slices.bytes() as u64;
-            sum.next_end = ids.iter().filter_map(|id| id.end_min(kind)).chain(sum.next_end).min();
-        }
-        // Several of the slices that windows share are one of a window's own.
-        let shared: BTreeSet<SliceId> =
-            self.shared_ids(window).into_iter().filter_map(|id| id.share_of(kind)).collect();
-        sum.slices += shared.len() as u64;
-        sum.next_end = shared.first().map(|own| own.first_end).into_iter().chain(sum.next_end).min();
-        sum
-    }
-
-    /// The slices that a window shares with others, and that it is not yet put together from.
-    fn shared_ids(&self, window: usize) -> BTreeSet<SliceId> {
-        let slices = self.graph.slices_of(window);
-        if slices == window {
-            return BTreeSet::new();
-        }
-        let mut ids: BTreeSet<SliceId> = self.slices[slices].iter().flat_map(WorkerSlices::ids).collect();
-        if let Open::Shared(open) = &*self.open_windows(slices) {
-            ids.extend(open.ids());
-        }
-        ids
     }
 
     /// The idle partitions of all that a stream comes from.
@@ -378,26 +327,15 @@ impl Shared {
         match stream {
             StreamRef::Source(source) => BTreeMap::from([(source, 0)]),
             StreamRef::Pipeline(pipeline) => self.sources_of(self.graph.pipelines[pipeline].input),
-            StreamRef::Window(window) => {
-                let delay = self.graph.windows[window].emission.delay;
-                let slices = self.graph.slices_of(window);
-                feeding(delay, &|target| matches!(*target, PipelineTarget::Window(fed) if fed == slices))
-            }
-            StreamRef::Over(over) => {
-                feeding(0, &|target| matches!(*target, PipelineTarget::Over { over: fed, .. } if fed == over))
+            StreamRef::Operator(operator) => {
+                let fed = self.graph.handed_on_from(operator);
+                feeding(
+                    self.operator(operator).delay(),
+                    &|target| matches!(*target, PipelineTarget::Operator(to) if to == fed),
+                )
             }
         }
     }
-}
-
-/// What has not been reported of a window.
-#[derive(Clone, Copy)]
-pub(crate) struct OpenSlices {
-    slices: u64,
-    /// Of all slices.
-    bytes: u64,
-    /// See [`WindowProgress::next_end`].
-    next_end: Option<Micros>,
 }
 
 fn partition_of(node: &SourceState, partition: usize, delay: Micros) -> Laggard {

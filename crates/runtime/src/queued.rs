@@ -10,8 +10,8 @@ use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Block, Micros, Origin};
 use pelton_state::over::Arriving;
 
+use crate::graph::NodeRef;
 use crate::load::Mark;
-use crate::operator::Part;
 use crate::state::{SinkState, SourceState, State};
 use crate::turn::Region;
 
@@ -135,10 +135,10 @@ impl State {
     /// Rows that were read and wait for a worker, or for those in front of them.
     pub fn rows_waiting(&self) -> u64 {
         let blocks = self.pipelines.iter().map(|node| node.queue.rows());
-        let ordered = self.overs.iter().map(|node| node.queue.rows());
+        let taken = self.operators.iter().map(|node| node.queue.rows());
         let written = self.sinks.iter().map(|node| node.queue.rows());
         let passing = self.passing.iter().map(|node| node.waiting().0);
-        blocks.chain(ordered).chain(written).chain(passing).sum()
+        blocks.chain(taken).chain(written).chain(passing).sum()
     }
 
     /// Bytes of these rows, as [`pelton_data::Block::memory_bytes`] counts them.
@@ -149,28 +149,30 @@ impl State {
     /// Bytes of rows that wait in a region, with what is being decoded there.
     pub fn bytes_in(&self, region: &Region) -> usize {
         let decoding = region.sources.iter().map(|&source| self.sources[source].bytes_decoding());
-        self.bytes_in_front_of(|part| region.has_operator[self.operators.index(part)]) + decoding.sum::<usize>()
+        self.bytes_in_front_of(|node| region.has_operator[self.profile.index(node)]) + decoding.sum::<usize>()
     }
 
     /// Bytes of rows that wait in front of some of the operators.
-    fn bytes_in_front_of(&self, is_meant: impl Fn(Part) -> bool) -> usize {
-        let blocks = self.pipelines.iter().enumerate().map(|(index, node)| (Part::Pipeline(index), node.queue.bytes()));
-        let ordered = self.overs.iter().enumerate().map(|(index, node)| (Part::Over(index), node.queue.bytes()));
-        let written = self.sinks.iter().enumerate().map(|(index, node)| (Part::Sink(index), node.queue.bytes()));
+    fn bytes_in_front_of(&self, is_meant: impl Fn(NodeRef) -> bool) -> usize {
+        let blocks =
+            self.pipelines.iter().enumerate().map(|(index, node)| (NodeRef::Pipeline(index), node.queue.bytes()));
+        let taken =
+            self.operators.iter().enumerate().map(|(index, node)| (NodeRef::Operator(index), node.queue.bytes()));
+        let written = self.sinks.iter().enumerate().map(|(index, node)| (NodeRef::Sink(index), node.queue.bytes()));
         let passing = self.passing.iter().map(|node| (node.to, node.bytes()));
-        let waiting = blocks.chain(ordered).chain(written).chain(passing);
-        waiting.filter(|(part, _)| is_meant(*part)).map(|(_, bytes)| bytes).sum()
+        let waiting = blocks.chain(taken).chain(written).chain(passing);
+        waiting.filter(|(node, _)| is_meant(*node)).map(|(_, bytes)| bytes).sum()
     }
 
-    /// Rows that wait in front of an operator, and their bytes; of an output those as well that nobody has read. What has come to a window is in its state.
-    pub fn waiting_at(&self, part: Part) -> (u64, usize) {
-        let passing = self.passing.iter().find(|node| node.to == part);
+    /// Rows that wait in front of an operator, and their bytes; of an output those as well that nobody has read. What an operator has taken is in its state.
+    pub fn waiting_at(&self, at: NodeRef) -> (u64, usize) {
+        let passing = self.passing.iter().find(|node| node.to == at);
         let (rows, bytes) = passing.map_or((0, 0), |node| (node.waiting().0, node.bytes()));
-        let (queued, queued_bytes) = match part {
-            Part::Source(_) | Part::Window(_) => (0, 0),
-            Part::Pipeline(index) => (self.pipelines[index].queue.rows(), self.pipelines[index].queue.bytes()),
-            Part::Over(index) => (self.overs[index].queue.rows(), self.overs[index].queue.bytes()),
-            Part::Sink(index) => {
+        let (queued, queued_bytes) = match at {
+            NodeRef::Source(_) => (0, 0),
+            NodeRef::Pipeline(index) => (self.pipelines[index].queue.rows(), self.pipelines[index].queue.bytes()),
+            NodeRef::Operator(index) => (self.operators[index].queue.rows(), self.operators[index].queue.bytes()),
+            NodeRef::Sink(index) => {
                 let (queue, unread) = (&self.sinks[index].queue, self.waiting.unread());
                 (queue.rows() + unread.rows(), queue.bytes() + unread.bytes())
             }
@@ -186,12 +188,8 @@ impl State {
 
     /// The time at which rows may leave next that wait for the clock's time of a source, if any do.
     pub fn time_due(&self, source: usize) -> Option<Micros> {
-        let due = |part: &Part| match *part {
-            Part::Window(window) => self.windows[window].time_due(),
-            Part::Over(over) => self.overs[over].time_due(),
-            Part::Source(_) | Part::Pipeline(_) | Part::Sink(_) => None,
-        };
-        self.operators.by_clock(source).iter().filter_map(due).min()
+        let due = |&operator: &usize| self.operators[operator].time_due();
+        self.profile.by_clock(source).iter().filter_map(due).min()
     }
 
     /// Bytes that what is being decoded comes to, about.

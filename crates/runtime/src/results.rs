@@ -8,12 +8,11 @@ use pelton_data::{Micros, Origin, Stamp, TimeColumn};
 
 use crate::graph::{Graph, StreamRef};
 use crate::state::{Consumers, State};
-use crate::window::SLICES_INPUT;
 
 /// Rows, and a time that they are not behind: their newest one, or the end of the last of their windows.
 pub(crate) type Timed = (RecordBatch, Micros);
 
-/// The stream of what windows, or functions OVER rows, come to.
+/// The stream of rows that leave an operator.
 pub(crate) struct Results {
     pub consumers: Arc<Consumers>,
     /// Rows that have left.
@@ -69,44 +68,34 @@ impl Results {
 }
 
 impl State {
-    fn results(&mut self, stream: StreamRef) -> &mut Results {
-        match stream {
-            StreamRef::Window(window) => &mut self.windows[window].results,
-            StreamRef::Over(over) => &mut self.overs[over].results,
-            StreamRef::Source(_) | StreamRef::Pipeline(_) => unreachable!("others' rows keep their stamps"),
-        }
-    }
-
     /// Passes results on: they come in the order of their times, so that none of their rows is ever late downstream.
     ///
     /// Each has a time that its rows' are not behind; where that is not known, or is ahead of all that has come, they are as old as what has come last.
-    pub fn deliver_results(&mut self, stream: StreamRef, batches: Vec<Timed>) {
+    pub fn deliver_results(&mut self, operator: usize, batches: Vec<Timed>) {
         for (batch, newest) in batches {
-            let results = self.results(stream);
+            let results = &mut self.operators[operator].results;
             let event_time = results.event_time.min(newest);
             let stamp = Stamp { watermark_delay: Micros::MAX, event_time, ..results.next_stamp() };
             results.rows += batch.num_rows() as u64;
             let time_column = results.time_column;
-            self.deliver_batch(stream, batch, time_column, stamp);
+            self.deliver_batch(StreamRef::Operator(operator), batch, time_column, stamp);
         }
     }
 
     /// Says to those that read results how far time has come with them, and whether no more come for now. What marks latency goes with it, where all that
     /// was due before it has been passed on: up to there, or everything, where the operator is at rest.
-    pub fn punctuate_results(&mut self, stream: StreamRef, watermark: Micros, is_idle: bool, passed: Option<Micros>) {
-        let results = self.results(stream);
+    pub fn punctuate_results(&mut self, operator: usize, watermark: Micros, is_idle: bool, passed: Option<Micros>) {
+        let stream = StreamRef::Operator(operator);
+        let results = &mut self.operators[operator].results;
         let is_its_turn = |marker: &mut Marker| passed.is_none_or(|passed| marker.until <= passed);
         let marker = results.marker.take_if(is_its_turn).map(|marker| marker.origin);
         let consumers = results.consumers.clone();
-        if !consumers.windows.is_empty() {
+        if !consumers.operators.is_empty() {
             let (ingested_ns, event_time) = (results.ingested_ns, results.event_time);
             let origin = marker.unwrap_or(Origin { ingested_ns, event_time });
             let stamp = Stamp { watermark, is_idle, is_marker: marker.is_some(), ..results.next_stamp() };
             let stamp = Stamp { ingested_ns: origin.ingested_ns, event_time: origin.event_time, ..stamp };
-            return consumers
-                .windows
-                .iter()
-                .for_each(|&window| self.advance_window(window, SLICES_INPUT, &stamp, true));
+            return consumers.operators.iter().for_each(|&subscriber| self.state_handed_on(subscriber, &stamp));
         }
         if !consumers.pipelines.is_empty() {
             let ingested_ns = results.ingested_ns.max(marker.map_or(0, |origin| origin.ingested_ns));

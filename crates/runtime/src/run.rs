@@ -5,27 +5,20 @@ use std::time::Duration;
 
 use pelton_data::BLOCK_ROWS_DEFAULT;
 use pelton_data::spelling::is_file;
-use pelton_data::window::Window;
 use pelton_state::kernel::KernelError;
-use pelton_state::over::OverRows;
-use pelton_state::waiting::CopiedGroups;
-use pelton_state::window::{Open, SharedSlices};
 
 use crate::budget::{Account, Budget, Held, Unread, Waiting};
 use crate::choose::{HeldBackBy, held_back_by};
 use crate::clock::Clock;
 use crate::events::{DataPassing, Link};
-use crate::graph::{Graph, OverNode, PipelineNode, SinkNode, SourceNode, StreamRef, WindowNode};
+use crate::graph::{Graph, NodeRef, OperatorNode, PipelineNode, SinkNode, SourceNode};
 use crate::late::LateLog;
-use crate::operator::Part;
+use crate::operators::control::OperatorState;
+use crate::operators::{Holding, Start};
 use crate::outlet::Outlet;
-use crate::over::no_over_rows;
 use crate::pool::{Crew, Pool};
-use crate::progress::{
-    LatencyProgress, LoadProgress, OpenSlices, OverProgress, PipelineProgress, Progress, SinkProgress, SourceProgress,
-};
+use crate::progress::{LatencyProgress, LoadProgress, PipelineProgress, Progress, SinkProgress, SourceProgress};
 use crate::sink::SinkError;
-use crate::slices::{WorkerSlices, slice_store};
 use crate::source::{Source, SourceError};
 use crate::state::{SinkState, State, Stop, TargetState};
 use crate::sync::{
@@ -116,8 +109,7 @@ pub enum RunError {
 pub(crate) struct Fixed {
     pub sources: Vec<FixedSource>,
     pub pipelines: Vec<PipelineNode>,
-    pub windows: Vec<WindowNode>,
-    pub overs: Vec<OverNode>,
+    pub operators: Vec<OperatorNode>,
     pub sinks: Vec<FixedSink>,
 }
 
@@ -141,14 +133,7 @@ pub(crate) struct Shared {
     pub sources: Vec<Mutex<Option<Box<dyn Source>>>>,
     /// Until the run has ended.
     pub sinks: Vec<Mutex<Option<Outlet>>>,
-    /// For each window, those of each worker.
-    pub slices: Vec<Vec<WorkerSlices>>,
-    /// For each window what its stores were emptied into.
-    open_windows: Vec<Mutex<Open>>,
-    /// For each window what copies of groups were in that have been read out.
-    copied: Vec<Mutex<Vec<CopiedGroups>>>,
-    overs: Vec<Mutex<OverRows>>,
-    /// Of the windows, and behind them the functions OVER rows.
+    /// Of the operators, and behind them the sinks.
     pub account: Account,
     pub state: Mutex<State>,
     pub waker: Waker,
@@ -187,9 +172,9 @@ impl Ended {
 }
 
 impl Fixed {
-    /// What a window's rows are in: the slices that it shares with others, or those of itself.
-    pub fn slices_of(&self, window: usize) -> usize {
-        self.windows.iter().position(|node| node.shared_by.contains(&window)).unwrap_or(window)
+    /// The operator that hands its state on to this one, or itself.
+    pub fn handed_on_from(&self, operator: usize) -> usize {
+        self.operators.iter().position(|node| node.0.subscribers().contains(&operator)).unwrap_or(operator)
     }
 }
 
@@ -211,17 +196,9 @@ impl Shared {
         self.threads.get().into_iter().for_each(OperatorThreads::wake_all);
     }
 
-    /// Nobody asks a run what its windows hold that has failed, or come to the end of its inputs; others may need the memory.
+    /// Nobody asks a run what its operators hold that has failed, or come to the end of its inputs; others may need the memory.
     fn let_go_of_state(&self) {
-        for (window, node) in self.graph.windows.iter().enumerate() {
-            let workers = &self.slices[window];
-            workers.iter().for_each(|slices| slices.reset(slice_store(node, workers.len() > 1)));
-            self.copied(window).clear();
-            *self.open_windows(window) = open_windows(node);
-        }
-        for (over, node) in self.graph.overs.iter().enumerate() {
-            *self.over(over) = no_over_rows(node, over, &self.targets);
-        }
+        self.graph.operators.iter().for_each(|operator| operator.0.clear());
         self.account.give_back();
     }
 
@@ -229,51 +206,15 @@ impl Shared {
         self.ended.is_set()
     }
 
-    /// Charges what a worker has of a window, unless it is not time to measure it.
-    ///
-    /// # Errors
-    /// Where that is more than allowed.
-    pub fn charge_slices(&self, window: usize, worker: usize, now_ns: u64) -> Result<(), KernelError> {
-        if !self.account.is_due(window, worker, now_ns) {
-            return Ok(());
-        }
-        self.slices[window][worker].charge(|measure| self.account.charge(window, worker, &self.clock, measure))
-    }
-
-    /// The same, whether it is time or not: tables have grown, or are the worker's no more.
-    ///
-    /// # Errors
-    /// As [`Shared::charge_slices`].
-    pub fn charge_slices_now(&self, window: usize, worker: usize) -> Result<(), KernelError> {
-        self.slices[window][worker].charge(|measure| self.account.charge_now(window, worker, measure()))
-    }
-
-    /// Charges what all workers share of a window.
-    ///
-    /// # Errors
-    /// As [`Shared::charge_slices`].
-    pub fn charge_windows(&self, window: usize, open: &Open) -> Result<(), KernelError> {
-        self.account.charge(window, self.options.workers, &self.clock, || open.bytes())
-    }
-
-    /// Charges rows that wait or are looked back at.
-    ///
-    /// # Errors
-    /// As [`Shared::charge_slices`].
-    pub fn charge_rows(&self, over: usize, rows: &OverRows) -> Result<(), KernelError> {
-        self.account.charge_frames(self.accounted(Part::Over(over)), &self.clock, || rows.bytes())
-    }
-
     /// By which number an operator that remembers something has it charged.
     ///
     /// # Panics
     /// Where it is one that remembers nothing.
-    pub fn accounted(&self, part: Part) -> usize {
-        match part {
-            Part::Window(index) => index,
-            Part::Over(index) => self.graph.windows.len() + index,
-            Part::Sink(index) => self.graph.windows.len() + self.graph.overs.len() + index,
-            Part::Source(_) | Part::Pipeline(_) => unreachable!("{part:?} remembers nothing"),
+    pub fn accounted(&self, node: NodeRef) -> usize {
+        match node {
+            NodeRef::Operator(index) => index,
+            NodeRef::Sink(index) => self.graph.operators.len() + index,
+            NodeRef::Source(_) | NodeRef::Pipeline(_) => unreachable!("{node:?} remembers nothing"),
         }
     }
 
@@ -287,18 +228,6 @@ impl Shared {
     /// For whoever looks for something to do, or takes what was found.
     pub fn unchanged_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn over(&self, over: usize) -> MutexGuard<'_, OverRows> {
-        self.overs[over].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn copied(&self, window: usize) -> MutexGuard<'_, Vec<CopiedGroups>> {
-        self.copied[window].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn open_windows(&self, window: usize) -> MutexGuard<'_, Open> {
-        self.open_windows[window].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -410,44 +339,20 @@ impl RunHandle {
 }
 
 impl Shared {
-    fn new(graph: Graph, options: RunOptions, crew: Arc<Crew>) -> Shared {
+    fn new(mut graph: Graph, options: RunOptions, crew: Arc<Crew>) -> Shared {
         let waiting = Waiting::new(options.budget.clone(), options.unread.clone());
-        let mut state = State::new(&graph, options.late.clone(), options.clock.nanos(), waiting);
+        let operators = start_operators(&mut graph, options.workers);
+        let mut state = State::new(&graph, operators, options.late.clone(), options.clock.nanos(), waiting);
         state.passing = options.data_passing.queues(&graph);
-        let targets: Vec<TargetState> = state.pipelines.iter().map(|pipeline| pipeline.target).collect();
-        let workers = options.workers;
-        // What windows have that are put together from slices is in these.
-        let put_together: Vec<usize> = graph.windows.iter().flat_map(|node| node.shared_by.clone()).collect();
-        let slices = |(index, node): (usize, &WindowNode)| {
-            // One worker at a time counts rows by their keys.
-            let stores = if let Window::RowsByKey { .. } = node.window { 1 } else { workers };
-            let stores = if put_together.contains(&index) { 0 } else { stores };
-            let has_one_stream = targets.iter().filter(|target| target.feeds(index)).count() == 1;
-            let store = || slice_store(node, stores > 1);
-            (0..stores).map(|_| WorkerSlices::new(store(), workers > 1, has_one_stream)).collect()
-        };
-        let slices = graph.windows.iter().enumerate().map(slices).collect();
-        let open_windows = graph.windows.iter().map(|node| Mutex::new(open_windows(node))).collect();
-        let over = |(index, node)| Mutex::new(no_over_rows(node, index, &targets));
-        let overs = graph.overs.iter().enumerate().map(over).collect();
-        let parts = graph
-            .windows
-            .iter()
-            .map(|_| workers + 1)
-            .chain(graph.overs.iter().map(|_| 1))
-            .chain(graph.sinks.iter().map(|_| 1));
-        let account = Account::new(options.budget.clone(), parts);
+        let parts = graph.operators.iter().map(|operator| operator.0.accounts(options.workers));
+        let account = Account::new(options.budget.clone(), parts.chain(graph.sinks.iter().map(|_| 1)));
         let (sources, fixed_sources): (Vec<_>, Vec<_>) = graph.sources.into_iter().map(split_source).unzip();
         let (sinks, fixed_sinks): (Vec<_>, Vec<_>) = graph.sinks.into_iter().map(split_sink).unzip();
         Shared {
-            targets,
+            targets: state.pipelines.iter().map(|pipeline| pipeline.target).collect(),
             links: state.passing.iter().map(Link::new).collect(),
             sources,
             sinks,
-            slices,
-            open_windows,
-            copied: graph.windows.iter().map(|_| Mutex::default()).collect(),
-            overs,
             account,
             state: Mutex::new(state),
             waker: options.waker.clone(),
@@ -461,8 +366,7 @@ impl Shared {
             graph: Fixed {
                 sources: fixed_sources,
                 pipelines: graph.pipelines,
-                windows: graph.windows,
-                overs: graph.overs,
+                operators: graph.operators,
                 sinks: fixed_sinks,
             },
         }
@@ -471,14 +375,9 @@ impl Shared {
     fn progress(&self) -> Progress {
         let until_ns = self.clock.nanos().min(self.ended_ns.load(Ordering::SeqCst));
         let elapsed = Duration::from_nanos(until_ns - self.started_ns);
-        let open: Vec<OpenSlices> = (0..self.graph.windows.len()).map(|window| self.open_slices(window)).collect();
-        let waiting = (0..self.overs.len()).map(|over| {
-            let over = self.over(over);
-            (over.waiting_rows() as u64, over.bytes() as u64)
-        });
-        let waiting: Vec<(u64, u64)> = waiting.collect();
+        let holding: Vec<Holding> = self.graph.operators.iter().map(|operator| operator.0.holding()).collect();
         let mut state = self.state();
-        let overs = (0..waiting.len()).map(|over| self.over_progress(&state, over, waiting[over]));
+        let holding = holding.into_iter().enumerate();
         let now_ns = self.clock.nanos();
         let sources = state.sources.iter().map(|node| SourceProgress {
             name: node.name.clone(),
@@ -502,35 +401,14 @@ impl Shared {
                 story: node.kernel.story(),
             }
         });
-        let windows = (0..open.len()).map(|window| self.window_progress(&state, window, open[window]));
         Progress {
             elapsed,
             load: self.load(&state),
             sources: sources.collect(),
             pipelines: pipelines.collect(),
-            windows: windows.collect(),
-            overs: overs.collect(),
+            stateful: holding.map(|(operator, holding)| self.stateful_progress(&state, operator, holding)).collect(),
             operators: self.operators(&state, now_ns),
             sinks: state.sinks.iter_mut().map(|node| sink_progress(node, now_ns)).collect(),
-        }
-    }
-
-    /// Of functions OVER rows, so many of which wait, with so many bytes of memory.
-    fn over_progress(&self, state: &State, over: usize, (rows, bytes): (u64, u64)) -> OverProgress {
-        let node = &state.overs[over];
-        OverProgress {
-            name: node.name.clone(),
-            late_rows: node.late_rows,
-            rows: node.results.rows,
-            busy: Duration::from_nanos(node.busy_ns),
-            waiting_rows_dropped: if node.ended { rows } else { 0 },
-            state_bytes: bytes,
-            is_by_time: self.graph.overs[over].spec.time.is_some(),
-            waiting_rows: if node.ended { 0 } else { rows },
-            watermark: node.inputs.watermark(),
-            has_kept_up: !node.busy && !node.must_run(),
-            held_back_by: self.laggard(state, StreamRef::Over(over)),
-            idle: self.idle(state, StreamRef::Over(over)),
         }
     }
 
@@ -549,20 +427,19 @@ impl Shared {
             waking: Duration::from_nanos(state.waking_ns),
             busy: Duration::from_nanos(state.mark(0).busy_ns),
             held_back_by: held_back_by(state, self.options.workers).map(|by| match by {
-                HeldBackBy::Part(part) => self.name(part).to_owned(),
+                HeldBackBy::Node(node) => self.name(node).to_owned(),
                 HeldBackBy::Memory => "'pelton.memory'".to_owned(),
             }),
         }
     }
 
     /// What people call an operator.
-    pub fn name(&self, part: Part) -> &str {
-        match part {
-            Part::Source(index) => &self.graph.sources[index].name,
-            Part::Pipeline(index) => &self.graph.pipelines[index].name,
-            Part::Window(index) => &self.graph.windows[index].name,
-            Part::Over(index) => &self.graph.overs[index].name,
-            Part::Sink(index) => &self.graph.sinks[index].name,
+    pub fn name(&self, node: NodeRef) -> &str {
+        match node {
+            NodeRef::Source(index) => &self.graph.sources[index].name,
+            NodeRef::Pipeline(index) => &self.graph.pipelines[index].name,
+            NodeRef::Operator(index) => self.operator(index).name(),
+            NodeRef::Sink(index) => &self.graph.sinks[index].name,
         }
     }
 }
@@ -574,12 +451,14 @@ fn sink_progress(node: &mut SinkState, now_ns: u64) -> SinkProgress {
     SinkProgress { name, rows: node.rows, remarks, is_held_up, results, marks }
 }
 
-pub(crate) fn open_windows(node: &WindowNode) -> Open {
-    match &node.ranker {
-        _ if node.is_shared() => Open::Shared(Box::new(SharedSlices::new(node.window, node.layout.clone()))),
-        Some(ranker) => Open::ranked(node.window, ranker.clone(), node.emission),
-        None => Open::groups(node.window, node.combination, &node.layout, node.session_slots, node.emission),
-    }
+/// Prepares the operators of a graph for so many workers.
+fn start_operators(graph: &mut Graph, workers: usize) -> Vec<OperatorState> {
+    let starts: Vec<Start> =
+        (0..graph.operators.len()).map(|index| Start { index, workers, ports: graph.ports(index) }).collect();
+    let controls: Vec<_> =
+        graph.operators.iter_mut().zip(&starts).map(|(operator, start)| operator.0.start(start)).collect();
+    let states = controls.into_iter().zip(&starts);
+    states.map(|(control, start)| OperatorState::new(graph, start.index, start.ports, control)).collect()
 }
 
 fn split_source(node: SourceNode) -> (Mutex<Option<Box<dyn Source>>>, FixedSource) {

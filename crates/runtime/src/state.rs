@@ -13,16 +13,15 @@ use crate::graph::{Graph, PipelineTarget, StreamRef};
 use crate::late::{LateLog, TooLate};
 use crate::latency::Latencies;
 use crate::load::{Load, Mark, Rates};
-use crate::operator::{Operators, Part};
+use crate::operator::Operators;
+use crate::operators::control::OperatorState;
 use crate::order::Reorder;
-use crate::over::OverState;
 use crate::queued::Queue;
 use crate::room::{Emptied, Output};
 use crate::run::RunError;
 use crate::sequence::{DecodedChunk, Sequencer};
 use crate::source::{LeftOut, Ready};
 use crate::turn::Regions;
-use crate::window::{SLICES_INPUT, WindowState};
 
 /// Lists that are kept of a source.
 const EMPTIED_MAX: usize = 16;
@@ -41,8 +40,7 @@ pub(crate) enum Stop {
 pub(crate) struct State {
     pub sources: Vec<SourceState>,
     pub pipelines: Vec<PipelineState>,
-    pub windows: Vec<WindowState>,
-    pub overs: Vec<OverState>,
+    pub operators: Vec<OperatorState>,
     pub sinks: Vec<SinkState>,
     /// What passes event by event to pipelines and, behind these, to sinks: nothing unless that is wanted.
     pub passing: Vec<Passing>,
@@ -53,8 +51,8 @@ pub(crate) struct State {
     pub tasks_running: usize,
     /// Somebody was told that all is done.
     pub finished: bool,
-    /// The same nodes, as policies see them.
-    pub operators: Operators,
+    /// All nodes, as policies see them.
+    pub profile: Operators,
     pub regions: Regions,
     pub load: Load,
     pub rates: Rates,
@@ -132,24 +130,17 @@ pub(crate) enum TargetState {
         /// Whether only sinks read it: then a batch may hold rows of several blocks.
         is_output: bool,
     },
-    Window {
-        window: usize,
-        /// Which of the window's inputs this pipeline is.
-        input: usize,
-    },
-    Over {
-        over: usize,
-        /// Which of its inputs this pipeline is.
-        input: usize,
-        /// As in [`PipelineTarget::Over`].
-        passed_time: Option<usize>,
+    Operator {
+        operator: usize,
+        /// Which of its ports this pipeline feeds.
+        port: usize,
     },
 }
 
 impl TargetState {
-    /// Whether rows are added to this window.
+    /// Whether it is a port of this operator.
     pub fn feeds(self, fed: usize) -> bool {
-        matches!(self, TargetState::Window { window, .. } if window == fed)
+        matches!(self, TargetState::Operator { operator, .. } if operator == fed)
     }
 }
 
@@ -161,9 +152,9 @@ pub(crate) struct Finished {
     pub time_shift_ticks: i64,
     /// The event times of its first and its last row, in ticks, where it is known to be in their order.
     pub in_time_order: Option<(i64, i64)>,
-    /// Rows that came too late to go anywhere.
-    pub late_rows: u64,
-    /// Late rows, by what they came too late for.
+    /// Rows that an operator has taken.
+    pub rows_taken: u64,
+    /// Late rows, by the operator that they came too late for.
     pub late: Vec<TooLate>,
     /// When windows are corrected by some of its rows.
     pub corrections: Vec<Micros>,
@@ -181,7 +172,7 @@ impl Finished {
             output: Output::default(),
             time_shift_ticks: 0,
             in_time_order: None,
-            late_rows: 0,
+            rows_taken: 0,
             late: Vec::new(),
             corrections: Vec::new(),
             slices: 0,
@@ -222,8 +213,8 @@ pub(crate) struct SinkState {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Consumers {
     pub pipelines: Vec<usize>,
-    /// Those that are put together from slices.
-    pub windows: Vec<usize>,
+    /// Operators that state is handed on to.
+    pub operators: Vec<usize>,
     pub sinks: Vec<usize>,
 }
 
@@ -232,32 +223,27 @@ impl Consumers {
         let pipelines = graph.pipelines.iter().enumerate().filter(|(_, p)| p.input == stream).map(|(i, _)| i);
         let sinks = graph.sinks.iter().enumerate();
         let sinks = sinks.flat_map(|(i, s)| s.inputs.iter().filter(|&&input| input == stream).map(move |_| i));
-        let windows = match stream {
-            StreamRef::Window(window) => graph.windows[window].shared_by.clone(),
+        let operators = match stream {
+            StreamRef::Operator(operator) => graph.operators[operator].0.subscribers().to_vec(),
             _ => Vec::new(),
         };
-        Arc::new(Consumers { pipelines: pipelines.collect(), windows, sinks: sinks.collect() })
+        Arc::new(Consumers { pipelines: pipelines.collect(), operators, sinks: sinks.collect() })
     }
 }
 
 impl State {
-    /// Of a run that begins then.
-    pub fn new(graph: &Graph, late: LateLog, now_ns: u64, waiting: Waiting) -> State {
-        let mut feeding = vec![0; graph.windows.len()];
-        let mut feeding_overs = vec![0; graph.overs.len()];
+    /// Of a run that begins then, whose operators these are.
+    pub fn new(graph: &Graph, operators: Vec<OperatorState>, late: LateLog, now_ns: u64, waiting: Waiting) -> State {
+        let mut ports = vec![0; graph.operators.len()];
         let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| {
             let target = match node.target {
                 PipelineTarget::Stream { .. } => {
                     let consumers = Consumers::of(graph, StreamRef::Pipeline(index));
                     TargetState::Stream { is_output: consumers.pipelines.is_empty() }
                 }
-                PipelineTarget::Window(window) => {
-                    feeding[window] += 1;
-                    TargetState::Window { window, input: feeding[window] - 1 }
-                }
-                PipelineTarget::Over { over, passed_time } => {
-                    feeding_overs[over] += 1;
-                    TargetState::Over { over, input: feeding_overs[over] - 1, passed_time }
+                PipelineTarget::Operator(operator) => {
+                    ports[operator] += 1;
+                    TargetState::Operator { operator, port: ports[operator] - 1 }
                 }
             };
             PipelineState {
@@ -278,13 +264,11 @@ impl State {
             }
         });
         let pipelines = pipelines.collect();
-        graph.windows.iter().flat_map(|node| &node.shared_by).for_each(|&window| feeding[window] += 1);
-        let operators = Operators::of(graph);
+        let profile = Operators::of(graph);
         State {
             sources: (0..graph.sources.len()).map(|index| SourceState::new(graph, index, now_ns)).collect(),
             pipelines,
-            windows: (0..graph.windows.len()).map(|index| WindowState::new(graph, index, feeding[index])).collect(),
-            overs: (0..graph.overs.len()).map(|index| OverState::new(graph, index, feeding_overs[index])).collect(),
+            operators,
             sinks: graph.sinks.iter().map(SinkState::new).collect(),
             passing: Vec::new(),
             late,
@@ -292,8 +276,8 @@ impl State {
             failure: None,
             tasks_running: 0,
             finished: false,
-            regions: Regions::of(&operators, graph.sources.len()),
-            operators,
+            regions: Regions::of(&profile, graph.sources.len()),
+            profile,
             load: Load::new(),
             rates: Rates::new(now_ns),
             epoch_end_ns: 0,
@@ -316,12 +300,12 @@ impl State {
 
     /// Learns from what was done since the last epoch.
     pub fn begin_epoch(&mut self, now_ns: u64) {
-        for (index, part) in self.operators.parts().enumerate() {
-            let (rows_in, rows_out) = self.rows_of(part);
-            let done = &mut self.operators.all[index].done;
+        for (index, node) in self.profile.nodes().enumerate() {
+            let (rows_in, rows_out) = self.rows_of(node);
+            let done = &mut self.profile.all[index].done;
             (done.rows_in, done.rows_out) = (rows_in, rows_out);
         }
-        self.operators.measure();
+        self.profile.measure();
         self.load.adapt();
         self.rates.mark(self.mark(now_ns));
         self.sources.iter_mut().for_each(|node| node.rates.mark(node.mark(now_ns)));
@@ -333,7 +317,7 @@ impl State {
             at_ns: now_ns,
             rows_in: self.sources.iter().map(|node| node.rows).sum(),
             rows_out: self.sinks.iter().map(|node| node.rows).sum(),
-            busy_ns: self.operators.all.iter().map(|operator| operator.done.busy_ns).sum(),
+            busy_ns: self.profile.all.iter().map(|operator| operator.done.busy_ns).sum(),
         }
     }
 
@@ -349,7 +333,7 @@ impl State {
 
     /// When a worker has done something for it last.
     fn ran_ns(&self) -> u64 {
-        self.operators.all.iter().map(|operator| operator.last_run_ns).max().unwrap_or_default()
+        self.profile.all.iter().map(|operator| operator.last_run_ns).max().unwrap_or_default()
     }
 
     /// Whether nothing is left to do; says so once.
@@ -453,22 +437,12 @@ impl State {
     }
 
     fn pass_on(&mut self, pipeline: usize, mut finished: Finished) {
-        for TooLate { part, count, rows: (rows, each) } in finished.late.drain(..) {
-            let operator = match part {
-                Part::Window(window) => {
-                    self.windows[window].late_rows += count;
-                    &self.windows[window].name
-                }
-                Part::Over(over) => &self.overs[over].name,
-                _ => unreachable!("rows without windows are never late"),
-            };
-            self.late.keep(operator, &self.pipelines[pipeline].input_name, (Some(rows), each));
+        for TooLate { operator, count, rows: (rows, each) } in finished.late.drain(..) {
+            let node = &mut self.operators[operator];
+            node.late_rows += count;
+            self.late.keep(&node.name, &self.pipelines[pipeline].input_name, (Some(rows), each));
         }
         match self.pipelines[pipeline].target {
-            TargetState::Over { over, input, .. } => {
-                let is_last = self.pipelines[pipeline].order.outstanding() == 0;
-                self.queue_over(over, input, finished, is_last);
-            }
             TargetState::Stream { .. } => {
                 let (stream, mut has_rows) = (StreamRef::Pipeline(pipeline), false);
                 for batch in finished.output.into_batches() {
@@ -482,9 +456,9 @@ impl State {
                     }
                 }
             }
-            TargetState::Window { window, input } => {
+            TargetState::Operator { operator, port } => {
                 let is_last = self.pipelines[pipeline].order.outstanding() == 0;
-                self.aggregated(window, input, finished, is_last);
+                self.block_taken(operator, port, finished, is_last);
             }
         }
     }
@@ -497,13 +471,9 @@ impl State {
         node.ended = true;
         match node.target {
             TargetState::Stream { .. } => self.end_stream(StreamRef::Pipeline(pipeline)),
-            TargetState::Over { over, input, .. } => {
-                self.overs[over].inputs.end(input);
-                self.end_over_if_done(over);
-            }
-            TargetState::Window { window, input } => {
-                self.windows[window].inputs.end(input);
-                self.end_window_if_done(window);
+            TargetState::Operator { operator, port } => {
+                self.operators[operator].inputs.end(port);
+                self.end_operator_if_done(operator);
             }
         }
     }
@@ -514,10 +484,7 @@ impl State {
             self.pipelines[pipeline].input_ended = true;
             self.end_pipeline_if_done(pipeline);
         }
-        for &window in &consumers.windows {
-            self.windows[window].inputs.end(SLICES_INPUT);
-            self.end_window_if_done(window);
-        }
+        consumers.operators.iter().for_each(|&operator| self.end_subscriber(operator));
         for &sink in &consumers.sinks {
             self.sinks[sink].open_inputs -= 1;
         }
@@ -527,8 +494,7 @@ impl State {
         match stream {
             StreamRef::Source(index) => &self.sources[index].consumers,
             StreamRef::Pipeline(index) => &self.pipelines[index].consumers,
-            StreamRef::Window(index) => &self.windows[index].results.consumers,
-            StreamRef::Over(index) => &self.overs[index].results.consumers,
+            StreamRef::Operator(index) => &self.operators[index].results.consumers,
         }
     }
 
@@ -543,8 +509,7 @@ fn name_of(graph: &Graph, stream: StreamRef) -> String {
     match stream {
         StreamRef::Source(source) => graph.sources[source].name.clone(),
         StreamRef::Pipeline(pipeline) => graph.pipelines[pipeline].name.clone(),
-        StreamRef::Window(window) => graph.windows[window].name.clone(),
-        StreamRef::Over(over) => graph.overs[over].name.clone(),
+        StreamRef::Operator(operator) => graph.operators[operator].0.name().to_owned(),
     }
 }
 

@@ -4,25 +4,14 @@ use std::iter;
 use std::sync::Arc;
 use std::sync::PoisonError;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray};
-use arrow::datatypes::FieldRef;
-use pelton_data::aggregate::position;
-use pelton_data::time::WATERMARK_MAX;
-use pelton_data::window::{Combination, Emission, Window};
-use pelton_data::{Block, Micros, TimeColumn, TimeRange};
-use pelton_state::count::RowCounter;
+use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
+use pelton_data::{Block, Micros, TimeColumn};
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
-use pelton_state::over::Arriving;
-use pelton_state::ranking::Ranker;
-use pelton_state::slice::{SliceRows, SliceStore};
 
 use crate::adapt::Ran;
-use crate::assign::{assign, late, late_rows, rows_until};
 use crate::choose::Task;
-use crate::graph::SourceTime;
-use crate::late::LateList;
-use crate::operator::Part;
-use crate::over::OrderedRows;
+use crate::graph::{NodeRef, SourceTime};
+use crate::operators::{Advanced, Due, Leaving};
 use crate::room::{Output, Room};
 use crate::run::{RunError, Shared};
 use crate::sequence::{DecodedChunk, cut};
@@ -47,9 +36,8 @@ impl Worker<'_> {
         match task {
             Task::Read { source, partition, ready } => self.read(source, partition, ready),
             Task::Compute { pipeline, blocks } => self.compute(pipeline, blocks),
-            Task::Close { window, watermark } => self.close(window, watermark),
-            Task::Report { window } => self.report(window),
-            Task::Order { over, rows, watermark, rows_max } => self.order(over, rows, watermark, rows_max),
+            Task::Advance { operator, due } => self.advance(operator, due),
+            Task::Report { operator } => self.report_early(operator),
             Task::Write { sink } => self.write(sink),
             Task::Send { link } => self.send(link),
             Task::Receive { link } => self.receive(link),
@@ -100,7 +88,7 @@ impl Worker<'_> {
         }
         // A policy that lets others wait has blocks of one size, whatever they cost.
         let block_rows = match shared.crew.policy().is_fair() {
-            true => state.operators.block_rows(source, shared.options.block_rows),
+            true => state.profile.block_rows(source, shared.options.block_rows),
             false => shared.options.block_rows,
         };
         let (is_chunk, are_blocks) = (chunk.is_some(), ready.batches.is_empty());
@@ -114,7 +102,7 @@ impl Worker<'_> {
         }
         drop(state);
         if is_chunk {
-            shared.progressed(iter::once(Part::Source(source)));
+            shared.progressed(iter::once(NodeRef::Source(source)));
         }
         let decoded = decode();
         shared.state().chunk_decoded(source, position, decoded);
@@ -226,8 +214,8 @@ impl Worker<'_> {
         progress.slices_per_block = slices / blocks.len().max(1);
         progress.rows += rows;
         progress.rows_out += match shared.targets[pipeline] {
-            TargetState::Window { .. } => rows,
-            TargetState::Stream { .. } | TargetState::Over { .. } => output_rows as u64,
+            TargetState::Operator { .. } => succeeded().map(|finished| finished.rows_taken).sum(),
+            TargetState::Stream { .. } => output_rows as u64,
         };
         progress.blocks += count;
         progress.busy_ns += busy_ns;
@@ -246,12 +234,10 @@ impl Worker<'_> {
         self.room.results = results;
     }
 
-    /// Charges what this worker has of the window that a pipeline feeds, if that is due; where it is too much, the last block has failed.
+    /// Charges what this worker has of the operator that a pipeline feeds, if that is due; where it is too much, the last block has failed.
     fn charge(&self, pipeline: usize, results: &mut [(usize, Result<Finished, KernelError>)], now_ns: u64) {
-        let TargetState::Window { window, .. } = self.shared.targets[pipeline] else { return };
-        // All rows that are counted by their keys are in one store.
-        let worker = self.index.min(self.shared.slices[window].len() - 1);
-        if let Err(error) = self.shared.charge_slices(window, worker, now_ns)
+        let TargetState::Operator { operator, .. } = self.shared.targets[pipeline] else { return };
+        if let Err(error) = self.shared.operator(operator).charge(self, now_ns)
             && let Some((_, last)) = results.last_mut().filter(|(_, last)| last.is_ok())
         {
             *last = Err(error);
@@ -304,201 +290,75 @@ impl Worker<'_> {
         block: &Block,
     ) -> Result<Finished, KernelError> {
         let mut finished = Finished::new(block);
-        if let TargetState::Window { window, .. } = target {
-            let window = &self.shared.graph.windows[window].window;
-            if window.goes_by_arrival() && block.stamp.watermark != WATERMARK_MAX {
-                finished.stamp.watermark = rows_until(block);
-            }
-        }
-        if block.rows() == 0 {
-            return Ok(finished);
-        }
         match target {
-            TargetState::Stream { .. } => {
-                self.emit(kernel, KernelInput::all(block), &mut finished.output)?;
-            }
-            TargetState::Window { window, input } => {
-                let late = self.aggregate((window, input), kernel, block, &mut finished)?;
-                finished.late_rows = late.count;
-                let node = &self.shared.graph.windows[window];
-                if !node.is_shared() {
-                    finished.late.extend(late.take(block, Part::Window(window), Some(&node.window)));
-                }
-                // Rows are told how far time had come, not how far it had for windows that are delayed.
-                let late = finished.late.iter_mut().flat_map(|late| &mut late.rows.1);
-                late.for_each(|row| row.watermark = row.watermark.saturating_add(node.emission.delay));
-            }
-            TargetState::Over { over, passed_time, .. } => {
-                let late = self.shared.graph.overs[over].spec.time.and_then(|_| late(block));
-                let mask = late.as_ref().map(|late| late.others.as_slice());
-                // Times that nobody looks at stay as they lie in memory.
-                let passed = block.time_column().filter(|time| passed_time == Some(time.index));
-                let raw = passed.map(|_| block.unshifted());
-                let input = KernelInput { mask, ..KernelInput::all(raw.as_ref().unwrap_or(block)) };
-                self.emit(kernel, input, &mut finished.output)?;
-                if let Some(time) = passed {
-                    finished.time_shift_ticks = block.time_shift_ticks();
-                    let has_all = finished.output.only().is_some_and(|all| all.num_rows() == block.rows());
-                    let has_all = has_all && block.in_time_order();
-                    let ticks = |range: TimeRange| [range.min, range.max].map(|end| end / time.micros_per_tick).into();
-                    finished.in_time_order = block.time_range().filter(|_| has_all).map(ticks);
-                }
-                if let Some(late) = late {
-                    finished.late_rows = late.rows.count;
-                    finished.late.extend(late.rows.take(block, Part::Over(over), None));
-                }
+            TargetState::Stream { .. } if block.rows() == 0 => {}
+            TargetState::Stream { .. } => self.emit(kernel, KernelInput::all(block), &mut finished.output)?,
+            TargetState::Operator { operator, port } => {
+                self.shared.operator(operator).take(port, kernel, block, self, &mut finished)?;
             }
         }
         Ok(finished)
     }
 
     /// Computes the rows of one block.
-    fn emit(&mut self, kernel: &dyn Kernel, input: KernelInput<'_>, output: &mut Output) -> Result<(), KernelError> {
+    pub fn emit(
+        &mut self,
+        kernel: &dyn Kernel,
+        input: KernelInput<'_>,
+        output: &mut Output,
+    ) -> Result<(), KernelError> {
         let emitted = kernel.emit(&[input], &mut self.room.batches, self.scratch);
         self.room.batches.drain(..).for_each(|batch| output.push(batch));
         emitted
     }
 
-    /// Adds a block's rows to its slices. Returns those that are late, and notes how many slices there are, and when windows are corrected.
-    fn aggregate(
-        &mut self,
-        (window, input): (usize, usize),
-        kernel: &dyn Kernel,
-        block: &Block,
-        finished: &mut Finished,
-    ) -> Result<LateList, KernelError> {
-        let node = &self.shared.graph.windows[window];
-        if let Window::RowsByKey { .. } = node.window {
-            return self.count(window, kernel, block, finished);
-        }
-        let slices = std::mem::take(&mut self.room.slices);
-        let delayed = (node.emission.delay > 0).then(|| delayed(block, node.emission));
-        let assigned = delayed.as_ref().unwrap_or(block);
-        let mut assignment = assign(assigned, &node.window, node.emission.lateness, slices);
-        if assignment.is_behind {
-            let late = node.shared_by.iter().map(|&window| (window, &self.shared.graph.windows[window].window));
-            let late = late.map(|(window, kind)| late_rows(block, kind).take(block, Part::Window(window), Some(kind)));
-            finished.late.extend(late.flatten());
-        }
-        if node.emission.lateness > 0 {
-            let slices = assignment.slices.iter().map(|rows| rows.slice);
-            finished
-                .corrections
-                .extend(slices.filter(|slice| slice.may_correct(&node.window)).map(|slice| slice.first_end));
-        }
-        if let Some(ranker) = &node.ranker {
-            let with_arrivals = ranker.arrival().map(|arrival| with_arrivals(block, arrival, input));
-            self.choose(window, ranker, kernel, with_arrivals.as_ref().unwrap_or(block), &assignment.slices)?;
-            finished.slices = assignment.slices.len();
-            return Ok(assignment.late);
-        }
-        if node.combination == Combination::Buckets && node.window != Window::Global {
-            assignment = assignment.into_buckets(&node.window);
-        }
-        let (slices, scratch) = (&assignment.slices, &mut *self.scratch);
-        let allowed_bytes = self.shared.account.allowed(window);
-        let add = |store: &mut SliceStore| kernel.aggregate_slices(block, slices, store, scratch);
-        let over_until = node.over_until(&block.stamp);
-        let slices = &self.shared.slices[window][self.index];
-        if slices.add(assignment.slices.len(), over_until, allowed_bytes, add)? {
-            self.shared.charge_slices_now(window, self.index)?;
-        }
-        finished.slices = assignment.slices.len();
-        self.room.slices = assignment.slices;
-        Ok(assignment.late)
-    }
-
-    /// Counts a block's rows by their keys. No other worker does so meanwhile.
-    fn count(
-        &mut self,
-        window: usize,
-        kernel: &dyn Kernel,
-        block: &Block,
-        finished: &mut Finished,
-    ) -> Result<LateList, KernelError> {
-        let (shared, scratch) = (self.shared, &mut *self.scratch);
-        let count = |counter: &mut RowCounter| kernel.count(KernelInput::all(block), counter, scratch);
-        shared.slices[window][0].count(rows_until(block), count)?;
-        finished.slices = 1;
-        Ok(LateList::default())
-    }
-
-    /// Adds the rows of a block that may be among the first of their windows.
-    fn choose(
-        &mut self,
-        window: usize,
-        ranker: &Ranker,
-        kernel: &dyn Kernel,
-        block: &Block,
-        slices: &[SliceRows],
-    ) -> Result<(), KernelError> {
-        let (mut batches, mut mask) = (Vec::new(), Vec::new());
-        for slice in slices {
-            kernel.emit(&[slice.input(block, &mut mask)], &mut batches, self.scratch)?;
-            for batch in batches.drain(..).filter(|batch| batch.num_rows() > 0) {
-                let candidates = ranker.choose(&batch)?;
-                let mut open = self.shared.open_windows(window);
-                open.add_rows(slice.slice, candidates);
-                self.shared.charge_windows(window, &open)?;
+    /// Advances an operator: while its rows are read out, another worker may advance it further.
+    fn advance(&mut self, operator: usize, due: Due) {
+        let shared = self.shared;
+        let node = shared.operator(operator);
+        let failed = |error| RunError::Kernel { pipeline: node.name().to_owned(), error };
+        let busy_ns = || shared.clock.nanos() - self.started_ns;
+        let Advanced { until, leaving } = match node.advance(due, self) {
+            Ok(advanced) => advanced,
+            Err(error) => return shared.state().fail(failed(error)),
+        };
+        let read_out = match leaving {
+            Leaving::Now(left) => {
+                let busy_ns = busy_ns();
+                let mut state = shared.state();
+                state.operators[operator].busy_ns += busy_ns;
+                let position = state.operator_advanced(operator, until);
+                return state.rows_left(operator, position, left.map_err(failed));
             }
+            Leaving::Later(read_out) => read_out,
+        };
+        let mut state = shared.state();
+        let position = state.operator_advanced(operator, until);
+        let must_go_on = state.operators[operator].is_due() || state.has_blocks_for(operator);
+        drop(state);
+        if must_go_on {
+            let feeding = shared.targets.iter().enumerate().filter(|(_, target)| target.feeds(operator));
+            shared.progressed(feeding.map(|(pipeline, _)| NodeRef::Pipeline(pipeline)));
         }
-        Ok(())
+        let left = read_out().map_err(failed);
+        let busy_ns = busy_ns();
+        let mut state = shared.state();
+        state.operators[operator].busy_ns += busy_ns;
+        state.rows_left(operator, position, left);
     }
 
-    fn order(&self, over: usize, rows: Vec<(usize, Arriving)>, watermark: Micros, rows_max: usize) {
-        let result = self.order_rows(over, rows, watermark, rows_max);
+    /// Reports what an operator comes to so far.
+    fn report_early(&mut self, operator: usize) {
+        let node = self.shared.operator(operator);
+        let result = node.report_early(self);
         let busy_ns = self.shared.clock.nanos() - self.started_ns;
         let mut state = self.shared.state();
-        state.overs[over].busy_ns += busy_ns;
+        state.operators[operator].busy_ns += busy_ns;
         match result {
-            Ok(rows) => state.rows_ordered(over, rows),
-            Err(error) => {
-                let pipeline = self.shared.graph.overs[over].name.clone();
-                state.fail(RunError::Kernel { pipeline, error });
-            }
+            Ok(early) => state.reported_early(operator, early),
+            Err(error) => state.fail(RunError::Kernel { pipeline: node.name().to_owned(), error }),
         }
     }
-
-    /// Takes rows, and returns the next before the watermark, with what is computed for them.
-    fn order_rows(
-        &self,
-        over: usize,
-        rows: Vec<(usize, Arriving)>,
-        watermark: Micros,
-        rows_max: usize,
-    ) -> Result<OrderedRows, KernelError> {
-        let mut ordered = self.shared.over(over);
-        let mut late_rows = 0;
-        for (input, arriving) in rows {
-            late_rows += ordered.add(input, arriving)? as u64;
-        }
-        let (rows, until) = ordered.advance(watermark, (rows_max, self.shared.options.block_rows))?;
-        self.shared.charge_rows(over, &ordered)?;
-        let node = &self.shared.graph.overs[over];
-        let with_newest = |rows: RecordBatch| {
-            let newest = node.newest(&rows, until);
-            (rows, newest)
-        };
-        let rows = rows.into_iter().map(with_newest).collect();
-        Ok(OrderedRows { rows, passed: until, left_until: ordered.left_until(until), late_rows })
-    }
-}
-
-/// The same rows behind a watermark that is as far back as windows are delayed.
-fn delayed(block: &Block, emission: Emission) -> Block {
-    let mut block = block.clone();
-    let stamp = &mut block.stamp;
-    stamp.watermark_before = emission.delayed(stamp.watermark_before);
-    stamp.watermark_delay = stamp.watermark_delay.saturating_add(emission.delay);
-    block
-}
-
-/// The same rows with their positions among all rows of a window behind their columns, where these are known.
-fn with_arrivals(block: &Block, (field, is_known): (FieldRef, bool), input: usize) -> Block {
-    let first = position(input, block.stamp.rows_before);
-    let positions = first..first + block.rows() as u64;
-    let positions = positions.map(|position| if is_known { position.cast_signed() } else { 0 });
-    block.with_column(field, Arc::new(Int64Array::from_iter_values(positions)))
 }
 
 /// Cuts blocks so that each has only event times up to `limit`, or only later ones.

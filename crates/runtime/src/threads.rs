@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::choose::take_of;
-use crate::operator::Part;
+use crate::graph::NodeRef;
 use crate::pool::{Crew, PoolWorker};
 use crate::run::Shared;
 use crate::sync::thread;
@@ -23,7 +23,7 @@ impl OperatorThreads {
 
     /// Starts them. They end with the run.
     pub fn start(&self, crew: &Arc<Crew>, run: &Arc<Shared>) {
-        let parts: Vec<Part> = run.unchanged_state().operators.parts().collect();
+        let parts: Vec<NodeRef> = run.unchanged_state().profile.nodes().collect();
         for (part, rest) in parts.into_iter().zip(&self.0) {
             let (crew, run, rest) = (crew.clone(), run.clone(), rest.clone());
             let work = move || OperatorThread { worker: PoolWorker::new(crew, 0), run, part, rest }.work();
@@ -45,12 +45,12 @@ impl OperatorThreads {
 
 impl Shared {
     /// Says that a task has made others possible before it is done: of these operators.
-    pub fn progressed(&self, parts: impl Iterator<Item = Part>) {
+    pub fn progressed(&self, parts: impl Iterator<Item = NodeRef>) {
         let Some(threads) = self.threads.get().filter(|_| self.crew.has_threads()) else {
             return self.waker.progressed();
         };
         self.waker.returned();
-        let operators: Vec<usize> = parts.map(|part| self.unchanged_state().operators.index(part)).collect();
+        let operators: Vec<usize> = parts.map(|part| self.unchanged_state().profile.index(part)).collect();
         threads.wake(&operators);
     }
 }
@@ -59,7 +59,7 @@ struct OperatorThread {
     /// As the first of the workers: an operator is never run by two threads, so that it needs to keep things apart for one only.
     worker: PoolWorker,
     run: Arc<Shared>,
-    part: Part,
+    part: NodeRef,
     rest: Rest,
 }
 

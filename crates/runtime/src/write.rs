@@ -2,7 +2,8 @@
 
 use std::sync::PoisonError;
 
-use crate::operator::{Part, TASK_NS_MAX};
+use crate::graph::NodeRef;
+use crate::operator::TASK_NS_MAX;
 use crate::outlet::Outlet;
 use crate::room::{BATCHES_AT_ONCE_MAX, Room};
 use crate::run::RunError;
@@ -95,7 +96,7 @@ impl Worker<'_> {
     /// Charges rows that wait for the end of the input to be put in order.
     fn charge_sorted(&self, sink: usize, outlet: &Outlet) -> Result<(), SinkError> {
         let Some(bytes) = outlet.bytes_sorted() else { return Ok(()) };
-        let operator = self.shared.accounted(Part::Sink(sink));
+        let operator = self.shared.accounted(NodeRef::Sink(sink));
         let charged = self.shared.account.charge_sorted(operator, &self.shared.clock, || bytes);
         charged.map_err(|error| SinkError { place: "ORDER BY".to_string(), problem: error.to_string() })
     }

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use pelton::progress::Holding;
 use pelton::query::QueryControl;
 use pelton::{Outcome, Query, Session, Summary};
 
@@ -234,31 +235,29 @@ fn report_left_out(summary: &Summary) {
         }
     }
     let of_all = |late: u64| format!("{} of {} rows", count(late), count(lateness::rows_read(summary).max(late)));
-    for window in summary.windows.iter().filter(|window| window.late_rows > 0) {
-        let late = of_all(window.late_rows);
-        say!("warning: {}: {late} came after their window had closed and were left out", window.name);
-    }
-    for over in summary.overs.iter().filter(|over| over.late_rows > 0) {
-        let late = of_all(over.late_rows);
-        say!("warning: {}: {late} came after the watermark had passed them and were left out", over.name);
+    for operator in summary.stateful.iter().filter(|operator| operator.late_rows > 0) {
+        let (name, late) = (&operator.name, of_all(operator.late_rows));
+        let after = match operator.holding {
+            Holding::Windows(_) => "their window had closed",
+            Holding::Rows(_) => "the watermark had passed them",
+        };
+        say!("warning: {name}: {late} came after {after} and were left out");
     }
     let reasons = reasons_of_many(summary);
     if !reasons.is_empty() {
         say!("{reasons}");
     }
-    for over in summary.overs.iter().filter(|over| over.waiting_rows_dropped > 0) {
-        let rows = count(over.waiting_rows_dropped);
-        say!(
-            "warning: {}: stopped while {rows} rows waited for the watermark or for later rows, which are not reported",
-            over.name
-        );
-    }
-    for window in summary.windows.iter().filter(|window| window.open_slices_dropped > 0) {
-        let open = match window.open_slices_dropped {
-            1 => "1 window open, which is".to_owned(),
-            open => format!("{} windows open, which are", count(open)),
-        };
-        say!("warning: {}: stopped with {open} not reported", window.name);
+    for operator in summary.stateful.iter().filter(|operator| operator.unreported() > 0) {
+        let (name, unreported) = (&operator.name, count(operator.unreported()));
+        match (&operator.holding, operator.unreported()) {
+            (Holding::Windows(_), 1) => say!("warning: {name}: stopped with 1 window open, which is not reported"),
+            (Holding::Windows(_), _) => {
+                say!("warning: {name}: stopped with {unreported} windows open, which are not reported");
+            }
+            (Holding::Rows(_), _) => say!(
+                "warning: {name}: stopped while {unreported} rows waited for the watermark or for later rows, which are not reported"
+            ),
+        }
     }
 }
 

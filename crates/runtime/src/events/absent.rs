@@ -5,8 +5,7 @@ use std::convert::Infallible;
 use arrow::array::RecordBatch;
 use pelton_data::{Block, Origin};
 
-use crate::graph::Graph;
-use crate::operator::Part;
+use crate::graph::{Graph, NodeRef};
 use crate::task::Worker;
 
 /// What a stream passes to the operators that read it.
@@ -31,8 +30,8 @@ pub(crate) enum Item {
 
 /// A queue. No value of this type exists.
 pub(crate) struct Passing {
-    pub from: Part,
-    pub to: Part,
+    pub from: NodeRef,
+    pub to: NodeRef,
     pub sending: bool,
     pub receiving: bool,
     never: Infallible,

@@ -25,7 +25,10 @@ use crate::adapt::{AdaptOptions, KernelSlot};
 use crate::budget::Unread;
 use crate::clock::Hands;
 use crate::events::DataPassing;
-use crate::graph::{Graph, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode};
+use crate::graph::{
+    Graph, OperatorNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef, WindowNode,
+    WindowStore,
+};
 use crate::run::{Run, RunOptions};
 use crate::sink::{Sink, SinkError};
 use crate::source::{Read, Ready, Source, SourceError};
@@ -197,7 +200,8 @@ fn graph(source: Box<dyn Source>, sink: Box<dyn Sink>, has_window: bool) -> Grap
     let schema = batch(0..1).schema();
     let column = TimeColumn::new(1, schema.field(1).data_type()).expect("it is a timestamp");
     let time = SourceTime::Event { column, delay: 0, ahead_max: None };
-    let target = if has_window { PipelineTarget::Window(0) } else { PipelineTarget::Stream { schema: schema.clone() } };
+    let target =
+        if has_window { PipelineTarget::Operator(0) } else { PipelineTarget::Stream { schema: schema.clone() } };
     let kernel = Arc::new(KernelSlot::new(Arc::new(Code), Duration::ZERO, AdaptOptions::default()));
     let layout =
         EntryLayout::new(&[KeyColumn { data_type: DataType::Int64, nullable: false }], &[Accumulator::counting_rows()]);
@@ -214,14 +218,15 @@ fn graph(source: Box<dyn Source>, sink: Box<dyn Sink>, has_window: bool) -> Grap
         read_all: None,
         schema: schema.clone(),
         time_column: None,
+        store: WindowStore::default(),
+        put_together_from: None,
         shared_by: Vec::new(),
     });
-    let inputs = vec![if has_window { StreamRef::Window(0) } else { StreamRef::Pipeline(0) }];
+    let inputs = vec![if has_window { StreamRef::Operator(0) } else { StreamRef::Pipeline(0) }];
     Graph {
         sources: vec![SourceNode { name: "t".to_owned(), source, schema, time, idle_timeout: None }],
         pipelines: vec![PipelineNode { name: "p".to_owned(), input: StreamRef::Source(0), kernel, target }],
-        windows: window.into_iter().collect(),
-        overs: Vec::new(),
+        operators: window.into_iter().map(OperatorNode::from).collect(),
         sinks: vec![SinkNode { name: "s".to_owned(), inputs, arrangement: Arrangement::default(), sink }],
     }
 }

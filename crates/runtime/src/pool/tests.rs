@@ -19,7 +19,7 @@ fn run_of(source: Option<SourceNode>, sink: Box<dyn Sink>, pool: &Pool) -> Run {
     let (name, arrangement) = ("nowhere".to_owned(), Arrangement::default());
     let sinks = vec![SinkNode { name, inputs, arrangement, sink }];
     let sources = source.into_iter().collect();
-    let graph = Graph { sources, pipelines: Vec::new(), windows: Vec::new(), overs: Vec::new(), sinks };
+    let graph = Graph { sources, pipelines: Vec::new(), operators: Vec::new(), sinks };
     Run::start(graph, RunOptions::new(pool), pool)
 }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::operator::{Operator, Part};
+use crate::graph::NodeRef;
+use crate::operator::Operator;
 use crate::run::Shared;
 use crate::state::State;
 
-/// One operator as the scheduler sees it (Enjima, section 3.2): reading and decoding of a source, a pipeline, the closing of a window, functions OVER
-/// rows, or an output.
+/// One node as the scheduler sees it (Enjima, section 3.2): reading and decoding of a source, a pipeline, a stateful operator, or an output.
 #[derive(Debug, Clone)]
 pub struct OperatorProgress {
     /// Which.
@@ -34,17 +34,17 @@ pub struct OperatorProgress {
 
 impl State {
     /// Rows that an operator has been done with, and that have left it.
-    pub fn rows_of(&self, part: Part) -> (u64, u64) {
+    pub fn rows_of(&self, part: NodeRef) -> (u64, u64) {
         match part {
-            Part::Source(index) => (self.sources[index].rows, self.sources[index].rows),
-            Part::Pipeline(index) => (self.pipelines[index].rows, self.pipelines[index].rows_out),
-            Part::Window(index) => {
-                let node = &self.windows[index];
-                // Slices that windows share pass all rows on.
-                (node.rows_in_closed, if node.is_shared() { node.rows_in_closed } else { node.results.rows })
+            NodeRef::Source(index) => (self.sources[index].rows, self.sources[index].rows),
+            NodeRef::Pipeline(index) => (self.pipelines[index].rows, self.pipelines[index].rows_out),
+            NodeRef::Operator(index) => {
+                let node = &self.operators[index];
+                let seen = node.seen();
+                // State that is handed on has all rows.
+                (seen.rows_done, if node.is_shared() { seen.rows_done } else { seen.rows_out })
             }
-            Part::Over(index) => (self.overs[index].rows_in, self.overs[index].results.rows),
-            Part::Sink(index) => (self.sinks[index].rows, self.sinks[index].rows),
+            NodeRef::Sink(index) => (self.sinks[index].rows, self.sinks[index].rows),
         }
     }
 }
@@ -52,8 +52,8 @@ impl State {
 impl Shared {
     /// All operators, each behind those of the kinds that feed it.
     pub(crate) fn operators(&self, state: &State, now_ns: u64) -> Vec<OperatorProgress> {
-        let parts = state.operators.parts().zip(&state.operators.all);
-        let look = |(part, operator): (Part, &Operator)| {
+        let parts = state.profile.nodes().zip(&state.profile.all);
+        let look = |(part, operator): (NodeRef, &Operator)| {
             let (rows_in, rows_out) = state.rows_of(part);
             let (rows_waiting, bytes_waiting) = state.waiting_at(part);
             let is_measured = operator.is_measured();
@@ -74,10 +74,10 @@ impl Shared {
     }
 
     /// Bytes that are charged for what an operator remembers.
-    fn state_bytes(&self, part: Part) -> usize {
+    fn state_bytes(&self, part: NodeRef) -> usize {
         match part {
-            Part::Source(_) | Part::Pipeline(_) => 0,
-            Part::Window(_) | Part::Over(_) | Part::Sink(_) => self.account.operator_bytes(self.accounted(part)),
+            NodeRef::Source(_) | NodeRef::Pipeline(_) => 0,
+            NodeRef::Operator(_) | NodeRef::Sink(_) => self.account.operator_bytes(self.accounted(part)),
         }
     }
 }

@@ -148,8 +148,8 @@ fn print_summary(summary: &Progress) -> io::Result<()> {
     for pipeline in &summary.pipelines {
         words::details(pipeline).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
-    for window in summary.windows.iter().filter(|window| window.late_rows > 0) {
-        writeln!(out, "{}: {} late input rows", window.name, count(window.late_rows))?;
+    for operator in summary.stateful.iter().filter(|operator| operator.late_rows > 0) {
+        writeln!(out, "{}: {} late input rows", operator.name, count(operator.late_rows))?;
     }
     Ok(())
 }

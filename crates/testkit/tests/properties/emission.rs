@@ -301,7 +301,7 @@ fn read_until(query: &mut Query, lines: &mut Vec<String>, mut is_done: impl FnMu
 }
 
 fn late_rows(query: Query) -> u64 {
-    query.wait().unwrap().windows.iter().map(|window| window.late_rows).sum()
+    query.wait().unwrap().late_rows()
 }
 
 /// Windows of 10 seconds that are corrected for 5.
@@ -427,7 +427,7 @@ proptest! {
         drop(batches);
         found.sort();
         prop_assert_eq!(&found, &expected[0]);
-        let late_before: u64 = query.progress().windows.iter().map(|window| window.late_rows).sum();
+        let late_before: u64 = query.progress().late_rows();
         let snapshots = streams::snapshots(&query.control());
         drop((source, query));
 

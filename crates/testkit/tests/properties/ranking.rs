@@ -134,6 +134,6 @@ fn found(case: &Case) -> (Vec<String>, u64) {
     let renews = case.batch_rows.is_multiple_of(2);
     let lines =
         streams::run(&mut query, source, (&case.rows, case.batch_rows), renews, |batch| row_lines(batch).unwrap());
-    let late = query.wait().unwrap().windows.iter().map(|window| window.late_rows).sum();
+    let late = query.wait().unwrap().late_rows();
     (lines, late)
 }

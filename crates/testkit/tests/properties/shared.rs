@@ -159,12 +159,8 @@ fn found(case: &Case) -> Found {
     // Half of all queries go on from snapshots of their state after each batch.
     let renews = case.batch_rows.is_multiple_of(2);
     let lines = streams::run(&mut query, source, (&case.rows, case.batch_rows), renews, read);
-    let windows = query.wait().unwrap().windows;
-    Found {
-        lines,
-        late: windows.iter().map(|window| window.late_rows).sum(),
-        shared: windows.iter().filter(|window| window.is_shared).count(),
-    }
+    let summary = query.wait().unwrap();
+    Found { lines, late: summary.late_rows(), shared: summary.windows().filter(|(_, open)| open.is_shared).count() }
 }
 
 fn read(batch: &RecordBatch) -> Vec<(i64, Line)> {

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringViewAr
 use pelton::query::QueryControl;
 use pelton::{PushSource, Query, Session};
 use pelton_runtime::policy::PolicyName;
-use pelton_runtime::snapshot::{SnapshotError, StatefulOperator};
+use pelton_runtime::snapshot::SnapshotError;
 use pelton_testkit::script::run::Configuration;
 use pelton_testkit::windows::Row;
 use proptest::prelude::*;
@@ -104,7 +104,7 @@ pub fn renew(control: &QueryControl) -> usize {
 }
 
 /// The snapshots of all operators of a query, of which nothing more comes.
-pub fn snapshots(control: &QueryControl) -> Vec<(StatefulOperator, Vec<u8>)> {
+pub fn snapshots(control: &QueryControl) -> Vec<(usize, Vec<u8>)> {
     let snapshot = |operator| {
         (operator, at_rest(5_000, || control.run().snapshot(operator)).expect("what has come is done one day"))
     };
@@ -112,7 +112,7 @@ pub fn snapshots(control: &QueryControl) -> Vec<(StatefulOperator, Vec<u8>)> {
 }
 
 /// Lets the operators of a query that has not begun go on from the snapshots of another's.
-pub fn restore(control: &QueryControl, snapshots: &[(StatefulOperator, Vec<u8>)]) {
+pub fn restore(control: &QueryControl, snapshots: &[(usize, Vec<u8>)]) {
     assert_eq!(control.run().stateful_operators().count(), snapshots.len());
     snapshots.iter().for_each(|(operator, bytes)| control.run().restore(*operator, bytes).unwrap());
 }

@@ -10,7 +10,6 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use pelton::{PushSource, Query, Session};
 use pelton_data::block::ticks;
-use pelton_runtime::snapshot::StatefulOperator;
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::engine::session;
 use pelton_testkit::script::run::Configuration;
@@ -202,12 +201,7 @@ fn stateful_queries() -> [String; 6] {
 }
 
 /// Starts a query, and pushes rows of these seconds.
-fn start(
-    session: &Session,
-    sql: &str,
-    seconds: Range<i64>,
-    snapshots: &[(StatefulOperator, Vec<u8>)],
-) -> (PushSource, Query) {
+fn start(session: &Session, sql: &str, seconds: Range<i64>, snapshots: &[(usize, Vec<u8>)]) -> (PushSource, Query) {
     let columns = "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING, WATERMARK FOR ts AS ts";
     let source = session.push_table("t", columns).unwrap();
     let query = session.sql(sql).unwrap();
@@ -295,7 +289,7 @@ fn found(case: &Case) -> (Vec<Line>, u64) {
     // Half of all queries go on from snapshots of their state after each batch.
     let renews = case.batch_rows.is_multiple_of(2);
     let lines = streams::run(&mut query, source, (&case.rows, case.batch_rows), renews, read);
-    let late = query.wait().unwrap().windows.iter().map(|window| window.late_rows).sum();
+    let late = query.wait().unwrap().late_rows();
     (lines, late)
 }
 

@@ -16,8 +16,9 @@ use pelton_state::vector::prefetch;
 
 use crate::late::LateList;
 
-pub(crate) use late::{late, late_rows};
-pub(crate) use rows::rows_until;
+pub(crate) use late::late;
+pub(super) use late::late_rows;
+pub(super) use rows::rows_until;
 
 /// How the rows of a block are spread over slices.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -379,7 +380,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::operator::Part;
 
     fn block(times: &[i64], watermark_before: Micros, delay: Micros) -> Block {
         let data_type = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -444,7 +444,7 @@ mod tests {
         let assignment = assign(&late_in_it, &TUMBLING, 0, Vec::new());
         assert_eq!(rows_of(&assignment, &late_in_it), [(slice(0, 10), 0), (slice(20, 30), 1), (slice(20, 30), 3)]);
         assert_eq!(assignment.late.count, 1);
-        let (rows, each) = assignment.late.take(&late_in_it, Part::Window(0), Some(&TUMBLING)).unwrap().rows;
+        let (rows, each) = assignment.late.take(&late_in_it, 0, Some(&TUMBLING)).unwrap().rows;
         assert_eq!((rows.num_rows(), each[0].time, each[0].window_end, each[0].watermark), (1, 8, Some(10), 20));
     }
 

@@ -15,7 +15,7 @@ use pelton_state::slice::{SliceId, SliceStore};
 use pelton_state::table::Table;
 use pelton_state::window::Open;
 
-use crate::graph::WindowNode;
+use super::WindowNode;
 use crate::sync::{Mutex, MutexGuard};
 
 /// A block with rows of so many slices is the last for nearly all of them: they are put aside.
@@ -23,7 +23,7 @@ const PUT_ASIDE_SLICES_MIN: usize = 8;
 
 /// The slices of one window that one worker has rows of: on lines of memory that no other worker's are on.
 #[repr(align(128))]
-pub(crate) struct WorkerSlices {
+pub(super) struct WorkerSlices {
     store: Mutex<SliceStore>,
     shared: Mutex<SharedSlices>,
     has_others: bool,
@@ -51,7 +51,7 @@ struct SharedSlices {
 }
 
 /// No slices of a window yet, of one worker. `has_others`: where others have rows of the same slices.
-pub(crate) fn slice_store(node: &WindowNode, has_others: bool) -> SliceStore {
+pub(super) fn slice_store(node: &WindowNode, has_others: bool) -> SliceStore {
     if let Window::RowsByKey { size, slide } = node.window {
         let counter = RowCounter::new((size, slide), node.combination, &node.layout, node.has_bounds);
         return SliceStore::counting(counter);
