@@ -6,6 +6,9 @@
 
 pub(crate) mod control;
 
+#[cfg(test)]
+mod merge;
+
 pub(crate) mod over;
 
 pub(crate) mod window;
