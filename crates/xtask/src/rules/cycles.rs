@@ -17,7 +17,7 @@ const LARGEST_CYCLES: [(&str, usize); 12] = [
     ("engine", 11),
     ("functions", 18),
     ("plan", 47),
-    ("runtime", 38),
+    ("runtime", 19),
     ("server", 12),
     ("state", 53),
     ("testkit", 5),
