@@ -37,10 +37,10 @@ pub enum Relation<'a> {
     View(&'a ViewDefinition),
 }
 
-/// Tables, views, functions and settings of a session.
+/// Tables, views, functions and settings of a session. A copy shares the tables.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
-    tables: BTreeMap<String, Table>,
+    tables: BTreeMap<String, Arc<Table>>,
     system_tables: BTreeMap<String, Table>,
     /// Those that stand for files.
     files: BTreeMap<String, Table>,
@@ -100,7 +100,7 @@ impl Catalog {
     pub fn add_table(&mut self, table: Table) -> Result<(), PlanError> {
         let definition = &table.definition;
         if self.is_free(&definition.name, definition.place, definition.if_not_exists)? {
-            self.tables.insert(table.definition.name.clone(), table);
+            self.tables.insert(table.definition.name.clone(), Arc::new(table));
         }
         Ok(())
     }
@@ -170,10 +170,17 @@ impl Catalog {
 
     /// What `name` stands for.
     pub fn get(&self, name: &str) -> Option<Relation<'_>> {
-        let table = self.tables.get(name).map(Relation::Table);
+        let table = self.tables.get(name).map(|table| Relation::Table(table));
         let table = table.or_else(|| self.views.get(name).map(Relation::View));
         let table = table.or_else(|| self.files.get(name).map(Relation::Table));
         table.or_else(|| self.system_tables.get(name).map(Relation::Table))
+    }
+
+    /// Whether the table `name` of an earlier version of the catalogue was neither dropped nor replaced since. Only tables that `CREATE TABLE` or the
+    /// program made can be.
+    pub fn has_still(&self, name: &str, earlier: &Catalog) -> bool {
+        let Some(table) = earlier.tables.get(name) else { return true };
+        self.tables.get(name).is_some_and(|now| Arc::ptr_eq(now, table))
     }
 
     /// What `name` stands for, or an error that suggests the name that was probably meant.
@@ -193,7 +200,7 @@ impl Catalog {
 
     /// All tables, by name.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
-        self.tables.values()
+        self.tables.values().map(Arc::as_ref)
     }
 
     /// All views, by name.
