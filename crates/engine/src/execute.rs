@@ -16,6 +16,7 @@ use pelton_plan::pipeline::{
     TimeSource, WindowAggregate, WindowColumn,
 };
 use pelton_plan::{Catalog, Relation};
+use pelton_runtime::adapt::KernelSlot;
 use pelton_runtime::budget::{Budget, Held, Unread};
 use pelton_runtime::graph::{
     Graph, OperatorNode, OverNode, PipelineNode, PipelineTarget, ReadOut, SharedBy, SinkNode, SourceNode, SourceTime,
@@ -58,18 +59,38 @@ impl Surroundings<'_> {
     }
 }
 
-/// Starts a program.
-pub(crate) fn start(program: Program, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
+/// A program whose joined tables are loaded and whose kernels are made. Nothing of it is visible to other queries yet.
+pub(crate) struct Unstarted {
+    program: Arc<Program>,
+    kernels: Vec<Arc<KernelSlot>>,
+    held: Vec<Held>,
+    budget: Budget,
+    unread: Unread,
+    options: RunOptions,
+    /// The tables of connectors, in the order of the program, once they are open.
+    sinks: VecDeque<Box<dyn Sink>>,
+    sources: VecDeque<SourceNode>,
+}
+
+/// Loads the tables that a program joins with, which takes as long as their sources do, and makes its kernels.
+pub(crate) fn prepare(program: Program, surroundings: &Surroundings<'_>) -> Result<Unstarted, Error> {
     let budget = surroundings.budget.for_query(surroundings.settings.operator_memory_bytes_max);
     let surroundings = &Surroundings { budget: &budget, ..*surroundings };
     let options = RunOptions::new(surroundings.pool);
-    let waker = options.waker.clone();
     let unread = Unread::new(budget.clone());
     let (lookups, held) = load_all(&program, surroundings)?;
-    let settings = surroundings.settings;
     let program = Arc::new(program);
-    let kernels = tier::kernels(&program, &lookups, settings, surroundings.pool)?;
-    let Tables { sinks, sources, results } = open_tables(&program, surroundings, &unread, &waker)?;
+    let kernels = tier::kernels(&program, &lookups, surroundings.settings, surroundings.pool)?;
+    let (sinks, sources) = (VecDeque::new(), VecDeque::new());
+    Ok(Unstarted { program, kernels, held, budget, unread, options, sinks, sources })
+}
+
+/// Starts a program that is prepared and whose tables are open. Takes the tables that the user of the session has opened: no other query gets them.
+pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
+    unstarted.check_own_tables(surroundings)?;
+    let Unstarted { program, kernels, held, budget, unread, options, sinks, sources } = unstarted;
+    let (settings, waker) = (surroundings.settings, options.waker.clone());
+    let Tables { sinks, sources, results } = take_tables(&program, surroundings, (sinks, sources), &unread, &waker)?;
     let stories = kernels.iter().enumerate().map(|(index, kernel)| (pipeline_name(&program, index), kernel.stories()));
     let stories = stories.collect();
     let pipelines = program.pipelines.iter().zip(kernels).enumerate().map(|(index, (pipeline, kernel))| PipelineNode {
@@ -111,30 +132,50 @@ struct Tables {
     results: Option<Results>,
 }
 
-/// Opens what a program reads and writes. The ends that whoever uses the session has opened are taken when nothing can fail any more: no other query gets them.
-fn open_tables(
+impl Unstarted {
+    /// Opens the tables of connectors, which may create files, or wait for servers.
+    pub fn open(&mut self, surroundings: &Surroundings<'_>) -> Result<(), Error> {
+        let surroundings = &Surroundings { budget: &self.budget, ..*surroundings };
+        let waker = &self.options.waker;
+        for opened in table::opened(&self.program, surroundings.catalog, surroundings.own_tables) {
+            match opened? {
+                Opened::Output(_, Destination::Table(found)) => {
+                    self.sinks.push_back(table::open_sink(found, surroundings.settings, surroundings.host(waker))?);
+                }
+                Opened::Source(_, Origin::Pushed(_)) => {}
+                Opened::Source(used, origin) => {
+                    let source = origin_source(used, &origin, surroundings, waker)?;
+                    self.sources.push_back(source_node(used, source, surroundings)?);
+                }
+                Opened::Output(..) | Opened::Lookup(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no other query has the tables that the user of the session has opened.
+    pub fn check_own_tables(&self, surroundings: &Surroundings<'_>) -> Result<(), Error> {
+        for opened in table::opened(&self.program, surroundings.catalog, surroundings.own_tables) {
+            match opened? {
+                Opened::Output(output, Destination::Pulled(table)) => table.check_unwritten(output_name(output))?,
+                Opened::Source(used, Origin::Pushed(push)) => push.check_unread(&used.table)?,
+                Opened::Output(..) | Opened::Source(..) | Opened::Lookup(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a program reads and writes, where the tables of connectors are open. Those that the user of the session has opened are taken.
+fn take_tables(
     program: &Program,
     surroundings: &Surroundings<'_>,
+    (mut sinks, mut sources): (VecDeque<Box<dyn Sink>>, VecDeque<SourceNode>),
     unread: &Unread,
     waker: &Waker,
 ) -> Result<Tables, Error> {
-    let opened = || table::opened(program, surroundings.catalog, surroundings.own_tables);
-    let (mut sinks, mut sources) = (VecDeque::new(), VecDeque::new());
-    for opened in opened() {
-        match opened? {
-            Opened::Output(_, Destination::Table(found)) => {
-                sinks.push_back(table::open_sink(found, surroundings.settings, surroundings.host(waker))?);
-            }
-            Opened::Output(output, Destination::Pulled(table)) => table.check_unwritten(output_name(output))?,
-            Opened::Source(used, Origin::Pushed(push)) => push.check_unread(&used.table)?,
-            Opened::Source(used, origin) => {
-                sources.push_back(source_node(used, origin_source(used, &origin, surroundings, waker)?, surroundings)?);
-            }
-            Opened::Output(_, Destination::Result) | Opened::Lookup(_) => {}
-        }
-    }
     let mut tables = Tables::default();
-    for opened in opened() {
+    for opened in table::opened(program, surroundings.catalog, surroundings.own_tables) {
         match opened? {
             Opened::Output(output, destination) => {
                 let sink = match destination {
@@ -178,7 +219,9 @@ fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<(Arc<Jo
         })
     };
     let mut rows = Kept::default();
-    let mut query = start(Program::clone(&lookup.program), &surroundings)?;
+    let mut unstarted = prepare(Program::clone(&lookup.program), &surroundings)?;
+    unstarted.open(&surroundings)?;
+    let mut query = start(unstarted, &surroundings)?;
     while let Some(batch) = query.next_batch()? {
         rows.push(detached(batch));
         charge(rows.bytes())?;
@@ -202,7 +245,7 @@ fn origin_source(
 ) -> Result<Box<dyn Source>, Error> {
     Ok(match *origin {
         Origin::Text(rows) => table::written_rows(rows.clone()),
-        Origin::Pushed(_) => unreachable!("it is opened last"),
+        Origin::Pushed(_) => unreachable!("it is taken when the program starts"),
         Origin::Late => table::written_rows(
             late::rows(surroundings.late).project(&used.columns).expect("the columns are the table's"),
         ),

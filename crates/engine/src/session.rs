@@ -1,9 +1,10 @@
 //! Sessions: where statements are executed.
 
+mod known;
 pub(crate) mod own_tables;
+mod start;
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::DataType;
@@ -12,62 +13,24 @@ use pelton_plan::Catalog;
 use pelton_plan::parse::Statement;
 use pelton_plan::query::builder::{self, RelationBuilder};
 use pelton_plan::query::{Planned, check_computed_columns, check_view, plan_statements};
-use pelton_runtime::budget::Budget;
 use pelton_runtime::clock::Clock;
-use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
-use pelton_runtime::progress::Progress;
-use pelton_runtime::run::{RunHandle, WeakRunHandle};
 
 use crate::builder::QueryBuilder;
-use crate::display::{shown_rows, text_rows};
+use crate::display::text_rows;
 use crate::error::Error;
-use crate::execute::{Surroundings, output_name, start};
-use crate::explain::explain;
 use crate::function::{AggregateFunction, scalar_function};
-use crate::query::{NamedStories, Query, QueryControl};
+use crate::query::{Query, QueryControl};
 use crate::settings::{Settings, all_settings};
 use crate::statement::{Outcome, Prepared};
-use crate::{analyze, emission, flink_options, late, operators, running, table, waiting};
-use own_tables::OwnTables;
+use crate::{analyze, flink_options, table};
+use known::{Known, Started};
 
 /// A catalogue of tables, views and functions with settings, in which statements are executed.
 ///
 /// Clones refer to the same session.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Session(Arc<Mutex<Known>>);
-
-struct Known {
-    catalog: Catalog,
-    own_tables: OwnTables,
-    clock: Clock,
-    /// The threads that run queries, once there was one.
-    pool: Option<Pool>,
-    late: LateLog,
-    /// What the state of all queries is charged to.
-    budget: Budget,
-    /// Queries that may still run, and the last that have ended.
-    queries: VecDeque<Started>,
-    queries_started: usize,
-}
-
-/// A query that was started.
-struct Started {
-    /// Counted from 1.
-    number: usize,
-    run: WeakRunHandle,
-    stories: Vec<NamedStories>,
-}
-
-impl Started {
-    /// Its run, as long as that has not ended.
-    fn running(&self) -> Option<RunHandle> {
-        self.run.upgrade().filter(|run| !run.has_ended())
-    }
-}
-
-/// Queries that have ended and of which is still known what became of their code.
-const ENDED_QUERIES_MAX: usize = 32;
 
 impl Session {
     /// An empty session.
@@ -78,7 +41,7 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn new() -> Session {
-        Session::default()
+        Session::with_clock(Clock::default())
     }
 
     /// A session with this clock for processing time and idle timeouts. A test may advance the clock
@@ -101,7 +64,7 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn with_clock(clock: Clock) -> Session {
-        Session(Arc::new(Mutex::new(Known { clock, ..Known::default() })))
+        Session::knowing(Known::new(clock))
     }
 
     /// A session whose queries run on the workers of this pool, which may be shared with other sessions, or be driven by a test
@@ -117,10 +80,10 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn with_pool(pool: Pool) -> Session {
-        let mut known = Known { clock: pool.clock().clone(), ..Known::default() };
-        known.catalog.set("pelton.workers", pool.workers().to_string());
+        let mut known = Known::new(pool.clock().clone());
+        known.catalog_mut().set("pelton.workers", pool.workers().to_string());
         known.pool = Some(pool);
-        Session(Arc::new(Mutex::new(known)))
+        Session::knowing(known)
     }
 
     /// State size of all queries in bytes, as last measured.
@@ -171,7 +134,7 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn execute(&self, statement: &Prepared) -> Result<Outcome, Error> {
-        self.known().define_files(statement)?;
+        self.define_files(statement)?;
         self.execute_statement(&statement.0.statement)
     }
 
@@ -188,15 +151,14 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn explain(&self, statement: &Prepared) -> Result<Option<String>, Error> {
-        self.known().define_files(statement)?;
+        self.define_files(statement)?;
         let statement = match &statement.0.statement {
             Statement::Explain(explained) => explained.as_ref(),
             Statement::Analyze { statement, is_verbose } => return self.analyze(statement, *is_verbose).map(Some),
             other => other,
         };
         if let Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) = statement {
-            let known = self.known();
-            return known.explain(&plan_statements(&known.catalog, &[statement])?).map(Some);
+            return self.snapshot().explain(|catalog| plan_statements(catalog, &[statement])).map(Some);
         }
         self.execute_statement(statement).map(|_| None)
     }
@@ -232,27 +194,22 @@ impl Session {
         }
     }
 
-    /// The running queries, including those that a statement waits for; `None` while another thread starts a query, which may take as long as
-    /// loading the tables that it joins with.
+    /// The running queries, including those that a statement waits for. A query that another thread starts is among them once the tables that it joins
+    /// with are loaded.
     ///
     /// ```
     /// let session = pelton::Session::new();
     /// let numbers = session.push_table("numbers", "i BIGINT")?;
     /// let query = session.sql("SELECT i FROM numbers")?;
-    /// for query in session.queries().expect("nothing is started") {
+    /// for query in session.queries() {
     ///     query.drain();
     /// }
     /// assert!(query.collect()?.is_empty());
     /// # drop(numbers);
     /// # Ok::<(), pelton::Error>(())
     /// ```
-    pub fn queries(&self) -> Option<Vec<QueryControl>> {
-        let known = match self.0.try_lock() {
-            Ok(known) => known,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        Some(known.queries.iter().filter_map(Started::running).map(QueryControl::of).collect())
+    pub fn queries(&self) -> Vec<QueryControl> {
+        self.known().queries.iter().filter_map(Started::running).map(QueryControl::of).collect()
     }
 
     /// Changes a setting, as `SET 'key' = 'value'` does.
@@ -273,7 +230,7 @@ impl Session {
         if flink_options::note(key).is_some() {
             return Ok(());
         }
-        known.catalog.set(key, value);
+        known.catalog_mut().set(key, value);
         known.follow_settings();
         Ok(())
     }
@@ -306,7 +263,7 @@ impl Session {
     where
         F: Fn(&[ArrayRef]) -> Result<ArrayRef, String> + Send + Sync + 'static,
     {
-        self.known().catalog.add_function(scalar_function(name, arguments, returns, body));
+        self.known().catalog_mut().add_function(scalar_function(name, arguments, returns, body));
     }
 
     /// Registers an aggregate function, for windows of every kind and all other aggregations.
@@ -330,7 +287,7 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn register_aggregate<S: Send + Sync + 'static>(&self, function: AggregateFunction<S>) {
-        self.known().catalog.add_aggregate(function.planned());
+        self.known().catalog_mut().add_aggregate(function.planned());
     }
 
     /// Begins a query over a table or view, to be extended by methods of [`QueryBuilder`].
@@ -346,7 +303,7 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn table(&self, name: &str) -> Result<QueryBuilder, Error> {
-        let relation = RelationBuilder::table(&self.known().catalog, name)?;
+        let relation = RelationBuilder::table(&self.snapshot().catalog, name)?;
         Ok(QueryBuilder::new(self.clone(), relation))
     }
 
@@ -364,217 +321,106 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn call(&self, function: &str, arguments: impl IntoIterator<Item = Expr>) -> Result<Expr, Error> {
-        Ok(builder::call(&self.known().catalog, function, arguments.into_iter().collect())?)
+        Ok(builder::call(&self.snapshot().catalog, function, arguments.into_iter().collect())?)
     }
 
     pub(crate) fn plan_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<Planned, Error> {
-        Ok(relation.plan(&self.known().catalog, into)?)
+        Ok(relation.plan(&self.snapshot().catalog, into)?)
     }
 
     pub(crate) fn explain_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<String, Error> {
-        let known = self.known();
-        known.explain(&relation.plan(&known.catalog, into)?)
+        self.snapshot().explain(|catalog| relation.plan(catalog, into))
     }
 
     pub(crate) fn start_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<Query, Error> {
-        let mut known = self.known();
-        let planned = relation.plan(&known.catalog, into)?;
-        known.start(planned)
+        self.start(|catalog| relation.plan(catalog, into))
     }
 
     pub(crate) fn is_same(&self, other: &Session) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    fn knowing(known: Known) -> Session {
+        Session(Arc::new(Mutex::new(known)))
+    }
+
+    /// Locks what the session knows. Nothing that may wait is done under this lock: no planning, no reading of files, no loading, no compiling.
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Defines the tables that stand for the files in a statement.
+    fn define_files(&self, statement: &Prepared) -> Result<(), Error> {
+        for file in &statement.0.files {
+            let table = table::of_file(file)?;
+            self.known().catalog_mut().add_file(table);
+        }
+        Ok(())
+    }
+
     /// Runs a query, an insert or a statement set to its end, drops its rows, and says what it cost, or what became of its code.
     fn analyze(&self, statement: &Statement, is_verbose: bool) -> Result<String, Error> {
-        let query = {
-            let mut known = self.known();
-            let planned = plan_statements(&known.catalog, &[statement])?;
-            known.start(planned)?
-        };
+        let query = self.start(|catalog| plan_statements(catalog, &[statement]))?;
         analyze::to_its_end(query, is_verbose)
     }
 
     fn execute_statement(&self, statement: &Statement) -> Result<Outcome, Error> {
-        if let Statement::Analyze { statement, is_verbose } = statement {
-            return self.analyze(statement, *is_verbose).map(|text| Outcome::Rows(plan_rows(&text)));
-        }
-        let mut known = self.known();
-        let known = &mut *known;
         match statement {
             Statement::CreateTable(definition) => {
                 let table = table::define(definition.clone())?;
-                check_computed_columns(&known.catalog, &table)?;
-                known.catalog.add_table(table)?;
+                check_computed_columns(&self.snapshot().catalog, &table)?;
+                self.known().catalog_mut().add_table(table)?;
             }
             Statement::CreateView(definition) => {
-                check_view(&known.catalog, definition)?;
-                known.catalog.add_view(definition.clone())?;
+                check_view(&self.snapshot().catalog, definition)?;
+                self.known().catalog_mut().add_view(definition.clone())?;
             }
-            Statement::DropTable(dropped) => {
-                known.catalog.drop_table(dropped)?;
-                known.own_tables.remove(&dropped.target.name);
-            }
-            Statement::DropView(dropped) => known.catalog.drop_view(dropped)?,
+            Statement::DropTable(dropped) => self.known().drop_table(dropped)?,
+            Statement::DropView(dropped) => self.known().catalog_mut().drop_view(dropped)?,
             Statement::Set { key, value, place } => {
+                let mut known = self.known();
                 Settings::check(&known.catalog, key, value, Some(*place))?;
                 if let Some(note) = flink_options::note(key) {
                     return Ok(Outcome::Noted(note));
                 }
-                known.catalog.set(key, value);
+                known.catalog_mut().set(key, value);
                 known.follow_settings();
             }
             Statement::Reset { key, place } => {
                 if let Some(key) = key {
                     Settings::check_key(key, *place)?;
                 }
-                known.catalog.reset(key.as_deref());
+                let mut known = self.known();
+                known.catalog_mut().reset(key.as_deref());
                 known.follow_settings();
             }
             Statement::Use => {}
             Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) => {
-                let planned = plan_statements(&known.catalog, &[statement])?;
-                return known.start(planned).map(Outcome::Running);
+                return self.start(|catalog| plan_statements(catalog, &[statement])).map(Outcome::Running);
             }
             Statement::Explain(explained) => {
-                let planned = plan_statements(&known.catalog, &[explained.as_ref()])?;
-                return Ok(Outcome::Rows(plan_rows(&known.explain(&planned)?)));
+                let text = self.snapshot().explain(|catalog| plan_statements(catalog, &[explained.as_ref()]))?;
+                return Ok(Outcome::Rows(plan_rows(&text)));
+            }
+            Statement::Analyze { statement, is_verbose } => {
+                return self.analyze(statement, *is_verbose).map(|text| Outcome::Rows(plan_rows(&text)));
             }
             Statement::AnalyzeQuery { number, is_verbose } => {
-                return Ok(Outcome::Rows(plan_rows(&known.analyzed(*number, *is_verbose)?)));
+                return Ok(Outcome::Rows(plan_rows(&self.known().analyzed(*number, *is_verbose)?)));
             }
-            Statement::ShowProgress { is_verbose } => return Ok(Outcome::Rows(known.progress(*is_verbose))),
-            Statement::ShowQueries { is_verbose } => return Ok(Outcome::Rows(known.running(*is_verbose))),
-            Statement::ShowOperators { is_verbose } => return Ok(Outcome::Rows(known.operators(*is_verbose))),
-            shown => return show(&known.catalog, shown).map(Outcome::Rows),
+            Statement::ShowProgress { is_verbose } => return Ok(Outcome::Rows(self.known().progress(*is_verbose))),
+            Statement::ShowQueries { is_verbose } => return Ok(Outcome::Rows(self.known().running(*is_verbose))),
+            Statement::ShowOperators { is_verbose } => return Ok(Outcome::Rows(self.known().operators(*is_verbose))),
+            shown => return show(&self.snapshot().catalog, shown).map(Outcome::Rows),
         }
         Ok(Outcome::Done)
     }
 }
 
-impl Default for Known {
-    fn default() -> Known {
-        let mut catalog = Catalog::default();
-        catalog.add_system_table(late::TABLE.clone());
-        Known {
-            catalog,
-            own_tables: OwnTables::default(),
-            clock: Clock::default(),
-            pool: None,
-            late: LateLog::new(),
-            budget: Budget::default(),
-            queries: VecDeque::new(),
-            queries_started: 0,
-        }
+impl Default for Session {
+    fn default() -> Session {
+        Session::new()
     }
-}
-
-impl Known {
-    /// Defines the tables that stand for the files in a statement.
-    fn define_files(&mut self, statement: &Prepared) -> Result<(), Error> {
-        for file in &statement.0.files {
-            self.catalog.add_file(table::of_file(file)?);
-        }
-        Ok(())
-    }
-
-    fn start(&mut self, planned: Planned) -> Result<Query, Error> {
-        let settings = Settings::of(&self.catalog);
-        emission::check(&planned.program, &settings)?;
-        let pool = self.pool(&settings);
-        let Known { catalog, own_tables, budget, .. } = self;
-        let outputs = planned.program.outputs.iter().map(output_name);
-        let late = self.late.of_query(&waiting::query_name(self.queries_started + 1, outputs));
-        let surroundings = Surroundings { catalog, own_tables, settings: &settings, pool: &pool, late: &late, budget };
-        let query = start(planned.program, &surroundings)?;
-        let mut ended = self.queries.iter().filter(|query| query.running().is_none()).count();
-        self.queries.retain(|query| {
-            let is_kept = ended < ENDED_QUERIES_MAX || query.running().is_some();
-            ended -= usize::from(!is_kept);
-            is_kept
-        });
-        self.queries_started += 1;
-        let started = Started { number: self.queries_started, run: query.weak(), stories: query.stories().to_vec() };
-        self.queries.push_back(started);
-        Ok(query)
-    }
-
-    fn explain(&self, planned: &Planned) -> Result<String, Error> {
-        explain(planned, &Settings::of(&self.catalog), &self.catalog, &self.own_tables)
-    }
-
-    /// The threads that run queries. Where their number was changed, queries that run keep those they have.
-    fn pool(&mut self, settings: &Settings) -> Pool {
-        let pool = self.pool.take().filter(|pool| pool.workers() == settings.workers);
-        let pool = self.pool.insert(pool.unwrap_or_else(|| Pool::new(settings.workers, self.clock.clone())));
-        follow(pool, settings);
-        pool.clone()
-    }
-
-    /// What a setting changes for queries that run.
-    fn follow_settings(&mut self) {
-        let settings = Settings::of(&self.catalog);
-        self.budget.limit(settings.memory_bytes_max);
-        self.own_tables.look_again();
-        if let Some(pool) = &self.pool {
-            follow(pool, &settings);
-            pool.look_again();
-        }
-    }
-
-    /// What `EXPLAIN ANALYZE QUERY number` says.
-    fn analyzed(&self, number: usize, is_verbose: bool) -> Result<String, Error> {
-        let query = self.queries.iter().find(|query| query.number == number);
-        let query = query.ok_or_else(|| {
-            let last = self.queries_started;
-            if last == 0 {
-                return Error::Usage(format!("query {number} is not known: none has been started"));
-            }
-            Error::Usage(format!(
-                "query {number} is not known: queries are numbered from 1, the last one is {last}, and of those that have ended the last \
-                 {ENDED_QUERIES_MAX} are kept"
-            ))
-        })?;
-        Ok(match is_verbose {
-            true => analyze::text(&query.stories),
-            false => analyze::pipelines(&query.stories),
-        })
-    }
-
-    /// What the queries that run wait for.
-    fn progress(&self, is_verbose: bool) -> RecordBatch {
-        let rows = self.in_progress().flat_map(|(number, progress)| waiting::rows(number, &progress));
-        shown_rows((&waiting::COLUMNS, &waiting::NARROW), rows, is_verbose)
-    }
-
-    /// How the queries fare that run.
-    fn running(&self, is_verbose: bool) -> RecordBatch {
-        let rows = self.in_progress().map(|(number, progress)| running::row(number, &progress));
-        shown_rows((&running::COLUMNS, &running::NARROW), rows, is_verbose)
-    }
-
-    /// What their operators cost, and what waits in front of each.
-    fn operators(&self, is_verbose: bool) -> RecordBatch {
-        let rows = self.in_progress().flat_map(|(number, progress)| operators::rows(number, &progress));
-        shown_rows((&operators::COLUMNS, &operators::NARROW), rows, is_verbose)
-    }
-
-    fn in_progress(&self) -> impl Iterator<Item = (usize, Progress)> {
-        self.queries.iter().filter_map(|query| Some((query.number, query.running()?.progress())))
-    }
-}
-
-/// Has the threads that run queries do as they are told.
-fn follow(pool: &Pool, settings: &Settings) {
-    pool.set_policy(settings.policy);
-    pool.set_epoch(settings.epoch);
-    pool.set_spin(settings.spin);
-    pool.set_pinned(settings.pin);
 }
 
 fn show(catalog: &Catalog, statement: &Statement) -> Result<RecordBatch, Error> {

@@ -6,7 +6,7 @@ use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pelton::Session;
 use pelton::progress::Progress;
@@ -19,10 +19,6 @@ const ENDING_MAX: Duration = Duration::from_millis(300);
 
 /// What is drained ends in less; of what takes longer it is said what it waits for.
 const DRAINING_MAX: Duration = Duration::from_millis(500);
-
-/// A query runs a little before the session is free again that starts it; what takes longer is still being planned, or read.
-const STARTING_MAX: Duration = Duration::from_millis(200);
-const STARTING_STEP: Duration = Duration::from_millis(5);
 
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 static RUNNING: Mutex<Option<QueryControl>> = Mutex::new(None);
@@ -89,7 +85,7 @@ fn end(queries: Vec<QueryControl>, asked_before: usize) {
 /// statement waits for them.
 fn queries(session: &Session) -> Vec<QueryControl> {
     let attended = running().clone();
-    attended.map(|query| vec![query]).or_else(|| started(session)).unwrap_or_default()
+    attended.map_or_else(|| session.queries(), |query| vec![query])
 }
 
 /// Executes statements of the shell, which Ctrl-C ends.
@@ -132,18 +128,6 @@ fn waits_for(progress: &Progress) -> String {
         (Some(source), _) => format!("the input of table {}, which gives nothing back yet", source.name),
         (None, Some(sink)) => format!("the output {}, whose reader takes no rows", sink.name),
         (None, None) => "the rest of the rows that were read".to_owned(),
-    }
-}
-
-/// The queries that run, as soon as the session is free; `None` where it is not before long.
-fn started(session: &Session) -> Option<Vec<QueryControl>> {
-    let asked = Instant::now();
-    loop {
-        let queries = session.queries();
-        if queries.is_some() || asked.elapsed() >= STARTING_MAX {
-            return queries;
-        }
-        thread::sleep(STARTING_STEP);
     }
 }
 

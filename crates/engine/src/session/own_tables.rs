@@ -8,13 +8,13 @@ use pelton_plan::Table;
 use pelton_plan::parse::{Parsed, Statement};
 use pelton_plan::query::check_computed_columns;
 
-use super::{Known, Session};
+use super::Session;
 use crate::error::Error;
 use crate::pull::{PullSink, PullTable};
 use crate::push::{PushSource, PushTable};
 
 /// The engine's ends of these tables, by their names.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct OwnTables {
     pushed: BTreeMap<String, Arc<PushTable>>,
     pulled: BTreeMap<String, Arc<PullTable>>,
@@ -43,10 +43,9 @@ impl OwnTables {
     pub fn look_again(&self) {
         self.pushed.values().for_each(|table| table.look_again());
     }
-}
 
-impl Drop for OwnTables {
-    fn drop(&mut self) {
+    /// Tells whoever fills a table that it is gone.
+    pub fn close(&self) {
         self.pushed.values().for_each(|table| table.close());
     }
 }
@@ -70,9 +69,11 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn push_table(&self, name: &str, columns: &str) -> Result<PushSource, Error> {
+        let (table, schema) = self.own_table("push", name, columns)?;
         let mut known = self.known();
-        let (source, table) = PushSource::new(known.add_own("push", name, columns)?, known.budget.clone());
-        known.own_tables.pushed.insert(name.to_owned(), table);
+        known.catalog_mut().add_table(table)?;
+        let (source, table) = PushSource::new(schema, known.budget.clone());
+        known.own_tables_mut().pushed.insert(name.to_owned(), table);
         Ok(source)
     }
 
@@ -98,16 +99,16 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn pull_table(&self, name: &str, columns: &str) -> Result<PullSink, Error> {
+        let (table, schema) = self.own_table("pull", name, columns)?;
         let mut known = self.known();
-        let (sink, table) = PullSink::new(known.add_own("pull", name, columns)?);
-        known.own_tables.pulled.insert(name.to_owned(), table);
+        known.catalog_mut().add_table(table)?;
+        let (sink, table) = PullSink::new(schema);
+        known.own_tables_mut().pulled.insert(name.to_owned(), table);
         Ok(sink)
     }
-}
 
-impl Known {
-    /// Adds such a table to the catalogue. Returns the columns that it has by itself.
-    fn add_own(&mut self, connector: &str, name: &str, columns: &str) -> Result<SchemaRef, Error> {
+    /// The catalogue's entry of such a table, and the columns that it has by itself.
+    fn own_table(&self, connector: &str, name: &str, columns: &str) -> Result<(Table, SchemaRef), Error> {
         let quoted = name.replace('`', "``");
         let sql = format!("CREATE TABLE `{quoted}` ({columns}) WITH ('connector' = '{connector}')");
         let parsed = pelton_plan::parse(&sql)?;
@@ -116,8 +117,7 @@ impl Known {
         };
         let schema = definition.physical_schema();
         let table = Table::new(definition.clone(), Schema::clone(&schema), false)?;
-        check_computed_columns(&self.catalog, &table)?;
-        self.catalog.add_table(table)?;
-        Ok(schema)
+        check_computed_columns(&self.snapshot().catalog, &table)?;
+        Ok((table, schema))
     }
 }

@@ -26,4 +26,7 @@ mod shown;
 
 mod stage;
 
+#[cfg(unix)]
+mod starting;
+
 mod time;

@@ -1,0 +1,177 @@
+//! What a session knows: its catalogue, its queries and what they share.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use pelton_plan::Catalog;
+use pelton_plan::parse::Dropped;
+use pelton_runtime::budget::Budget;
+use pelton_runtime::clock::Clock;
+use pelton_runtime::late::LateLog;
+use pelton_runtime::pool::Pool;
+use pelton_runtime::progress::Progress;
+use pelton_runtime::run::{RunHandle, WeakRunHandle};
+
+use super::own_tables::OwnTables;
+use crate::display::shown_rows;
+use crate::error::Error;
+use crate::query::{NamedStories, Query};
+use crate::settings::Settings;
+use crate::{analyze, late, operators, running, waiting};
+
+/// What a session knows, behind its lock.
+pub(super) struct Known {
+    /// Copied on write, as are the tables: a statement works with what it found when it began.
+    pub catalog: Arc<Catalog>,
+    pub own_tables: Arc<OwnTables>,
+    clock: Clock,
+    /// The threads that run queries, once there was one.
+    pub pool: Option<Pool>,
+    pub late: LateLog,
+    /// What the state of all queries is charged to.
+    pub budget: Budget,
+    /// Queries that may still run, and the last that have ended.
+    pub queries: VecDeque<Started>,
+    /// The number of the last query.
+    pub queries_started: usize,
+}
+
+/// A query that was started.
+pub(super) struct Started {
+    /// Counted from 1.
+    number: usize,
+    run: WeakRunHandle,
+    stories: Vec<NamedStories>,
+}
+
+impl Started {
+    /// Its run, as long as that has not ended.
+    pub fn running(&self) -> Option<RunHandle> {
+        self.run.upgrade().filter(|run| !run.has_ended())
+    }
+}
+
+/// Queries that have ended and of which is still known what became of their code.
+const ENDED_QUERIES_MAX: usize = 32;
+
+impl Known {
+    pub fn new(clock: Clock) -> Known {
+        let mut catalog = Catalog::default();
+        catalog.add_system_table(late::TABLE.clone());
+        Known {
+            catalog: Arc::new(catalog),
+            own_tables: Arc::default(),
+            clock,
+            pool: None,
+            late: LateLog::new(),
+            budget: Budget::default(),
+            queries: VecDeque::new(),
+            queries_started: 0,
+        }
+    }
+
+    /// The catalogue, to be changed: statements that have a snapshot of it keep that.
+    pub fn catalog_mut(&mut self) -> &mut Catalog {
+        Arc::make_mut(&mut self.catalog)
+    }
+
+    /// Forgets a table, and lets go of whoever fills it.
+    pub fn drop_table(&mut self, dropped: &Dropped) -> Result<(), Error> {
+        self.catalog_mut().drop_table(dropped)?;
+        self.own_tables_mut().remove(&dropped.target.name);
+        Ok(())
+    }
+
+    /// The tables of the program itself, to be changed.
+    pub fn own_tables_mut(&mut self) -> &mut OwnTables {
+        Arc::make_mut(&mut self.own_tables)
+    }
+
+    /// Adds a query that was just started, and forgets some that have ended.
+    pub fn register(&mut self, number: usize, query: &Query) {
+        let mut ended = self.queries.iter().filter(|query| query.running().is_none()).count();
+        self.queries.retain(|query| {
+            let is_kept = ended < ENDED_QUERIES_MAX || query.running().is_some();
+            ended -= usize::from(!is_kept);
+            is_kept
+        });
+        // One with a higher number may have been started in less time.
+        let place = self.queries.partition_point(|query| query.number < number);
+        self.queries.insert(place, Started { number, run: query.weak(), stories: query.stories().to_vec() });
+    }
+
+    /// So many threads that run queries. Where their number was changed, queries that run keep those they have.
+    pub fn pool(&mut self, workers: usize) -> Pool {
+        let pool = self.pool.take().filter(|pool| pool.workers() == workers);
+        let pool = self.pool.insert(pool.unwrap_or_else(|| Pool::new(workers, self.clock.clone())));
+        follow(pool, &Settings::of(&self.catalog));
+        pool.clone()
+    }
+
+    /// What a setting changes for queries that run.
+    pub fn follow_settings(&mut self) {
+        let settings = Settings::of(&self.catalog);
+        self.budget.limit(settings.memory_bytes_max);
+        self.own_tables.look_again();
+        if let Some(pool) = &self.pool {
+            follow(pool, &settings);
+            pool.look_again();
+        }
+    }
+
+    /// What `EXPLAIN ANALYZE QUERY number` says.
+    pub fn analyzed(&self, number: usize, is_verbose: bool) -> Result<String, Error> {
+        let query = self.queries.iter().find(|query| query.number == number);
+        let query = query.ok_or_else(|| {
+            let last = self.queries_started;
+            if last == 0 {
+                return Error::Usage(format!("query {number} is not known: none has been started"));
+            }
+            Error::Usage(format!(
+                "query {number} is not known: queries are numbered from 1, the last one is {last}, and of those that have ended the last \
+                 {ENDED_QUERIES_MAX} are kept"
+            ))
+        })?;
+        Ok(match is_verbose {
+            true => analyze::text(&query.stories),
+            false => analyze::pipelines(&query.stories),
+        })
+    }
+
+    /// What the queries that run wait for.
+    pub fn progress(&self, is_verbose: bool) -> RecordBatch {
+        let rows = self.in_progress().flat_map(|(number, progress)| waiting::rows(number, &progress));
+        shown_rows((&waiting::COLUMNS, &waiting::NARROW), rows, is_verbose)
+    }
+
+    /// How the queries fare that run.
+    pub fn running(&self, is_verbose: bool) -> RecordBatch {
+        let rows = self.in_progress().map(|(number, progress)| running::row(number, &progress));
+        shown_rows((&running::COLUMNS, &running::NARROW), rows, is_verbose)
+    }
+
+    /// What their operators cost, and what waits in front of each.
+    pub fn operators(&self, is_verbose: bool) -> RecordBatch {
+        let rows = self.in_progress().flat_map(|(number, progress)| operators::rows(number, &progress));
+        shown_rows((&operators::COLUMNS, &operators::NARROW), rows, is_verbose)
+    }
+
+    fn in_progress(&self) -> impl Iterator<Item = (usize, Progress)> {
+        self.queries.iter().filter_map(|query| Some((query.number, query.running()?.progress())))
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        self.own_tables.close();
+    }
+}
+
+/// Has the threads that run queries do as they are told.
+fn follow(pool: &Pool, settings: &Settings) {
+    pool.set_policy(settings.policy);
+    pool.set_epoch(settings.epoch);
+    pool.set_spin(settings.spin);
+    pool.set_pinned(settings.pin);
+}

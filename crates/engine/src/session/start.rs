@@ -1,0 +1,156 @@
+//! Starts queries. They are planned, loaded and compiled with a snapshot of what the session knows, so that other threads can use the session meanwhile.
+
+use std::sync::Arc;
+
+use pelton_plan::pipeline::{OutputTarget, Program};
+use pelton_plan::query::Planned;
+use pelton_plan::{Catalog, PlanError};
+use pelton_runtime::budget::Budget;
+use pelton_runtime::late::LateLog;
+use pelton_runtime::pool::Pool;
+
+use super::own_tables::OwnTables;
+use super::{Known, Session};
+use crate::emission;
+use crate::error::Error;
+use crate::execute::{self, Surroundings, output_name};
+use crate::explain::explain;
+use crate::query::Query;
+use crate::settings::Settings;
+use crate::waiting::query_name;
+
+/// How often a query is planned again because other threads drop or replace its tables while it is being started.
+const ATTEMPTS_MAX: usize = 8;
+
+/// The catalogue and the tables of the program itself as they are at one instant.
+pub(super) struct Snapshot {
+    pub catalog: Arc<Catalog>,
+    own_tables: Arc<OwnTables>,
+}
+
+impl Snapshot {
+    /// What `EXPLAIN` says of a query.
+    pub fn explain(&self, plan: impl FnOnce(&Catalog) -> Result<Planned, PlanError>) -> Result<String, Error> {
+        explain(&plan(&self.catalog)?, &Settings::of(&self.catalog), &self.catalog, &self.own_tables)
+    }
+
+    /// Whether none of these tables was dropped or replaced since.
+    fn holds(&self, known: &Known, mut tables: impl Iterator<Item = impl AsRef<str>>) -> bool {
+        tables.all(|table| known.catalog.has_still(table.as_ref(), &self.catalog))
+    }
+
+    /// Whether the program itself fills or reads a table.
+    fn is_own(&self, table: &str) -> bool {
+        self.own_tables.pushed(table).is_some() || self.own_tables.pulled(table).is_some()
+    }
+}
+
+impl Session {
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let known = self.known();
+        Snapshot { catalog: known.catalog.clone(), own_tables: known.own_tables.clone() }
+    }
+
+    /// Plans and starts a query, which takes as long as loading the tables that it joins with.
+    ///
+    /// Its tables are those that the session has when these are loaded, and those of the program itself the ones that it has when the query starts:
+    /// where one was dropped or replaced meanwhile, the query is planned again.
+    pub(super) fn start(&self, plan: impl Fn(&Catalog) -> Result<Planned, PlanError>) -> Result<Query, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(query) = self.try_start(&plan)? {
+                return Ok(query);
+            }
+        }
+        Err(Error::Usage(format!(
+            "tables of the query were dropped or replaced each of the {ATTEMPTS_MAX} times that it was planned: start it again"
+        )))
+    }
+
+    /// `None` where a table was dropped or replaced meanwhile.
+    fn try_start(&self, plan: impl Fn(&Catalog) -> Result<Planned, PlanError>) -> Result<Option<Query>, Error> {
+        let snapshot = self.snapshot();
+        let program = plan(&snapshot.catalog)?.program;
+        let settings = Settings::of(&snapshot.catalog);
+        emission::check(&program, &settings)?;
+        let entry = Entry::of(self, &program, &settings);
+        let surroundings = Surroundings {
+            catalog: &snapshot.catalog,
+            own_tables: &snapshot.own_tables,
+            settings: &settings,
+            pool: &entry.pool,
+            late: &entry.late,
+            budget: &entry.budget,
+        };
+        let tables = tables_of(&program);
+        let mut unstarted = execute::prepare(program, &surroundings)?;
+        // Before files are made.
+        if !snapshot.holds(&self.known(), tables.iter()) {
+            return Ok(None);
+        }
+        unstarted.check_own_tables(&surroundings)?;
+        unstarted.open(&surroundings)?;
+        let mut known = self.known();
+        if !snapshot.holds(&known, tables.iter().filter(|table| snapshot.is_own(table))) {
+            return Ok(None);
+        }
+        let query = execute::start(unstarted, &surroundings)?;
+        known.register(entry.number, &query);
+        drop(known);
+        entry.keep();
+        Ok(Some(query))
+    }
+}
+
+/// The number of a query that is being started, which is free again if it does not start, and what it shares with the session's other queries.
+struct Entry<'a> {
+    session: &'a Session,
+    number: usize,
+    is_used: bool,
+    pool: Pool,
+    late: LateLog,
+    budget: Budget,
+}
+
+impl Entry<'_> {
+    fn of<'a>(session: &'a Session, program: &Program, settings: &Settings) -> Entry<'a> {
+        let mut known = session.known();
+        known.queries_started += 1;
+        let number = known.queries_started;
+        let late = known.late.of_query(&query_name(number, program.outputs.iter().map(output_name)));
+        Entry {
+            session,
+            number,
+            is_used: false,
+            pool: known.pool(settings.workers),
+            late,
+            budget: known.budget.clone(),
+        }
+    }
+
+    fn keep(mut self) {
+        self.is_used = true;
+    }
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        if self.is_used {
+            return;
+        }
+        let mut known = self.session.known();
+        if known.queries_started == self.number {
+            known.queries_started -= 1;
+        }
+    }
+}
+
+/// The names of the tables that a program reads, joins with or writes.
+fn tables_of(program: &Program) -> Vec<String> {
+    let read = program.sources.iter().filter(|source| source.rows.is_none()).map(|source| source.table.clone());
+    let written = program.outputs.iter().filter_map(|output| match &output.target {
+        OutputTarget::Table(name) => Some(name.clone()),
+        OutputTarget::Result => None,
+    });
+    let joined = program.lookups.iter().flat_map(|lookup| tables_of(&lookup.program));
+    read.chain(written).chain(joined).collect()
+}
