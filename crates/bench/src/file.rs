@@ -22,7 +22,8 @@
 //! measured against the interpreter. A case `against=CASE` is measured against
 //! another case of the same benchmark and not against the loops; a case `tier=…` runs with this `pelton.tier` alone, others compiled and
 //! interpreted. A case `windows=N each=FUNCTION` has that function OVER each row and those before it in place of `${frames}`, N times, of random lengths, and
-//! as many columns in place of `${columns}`. A section lasts to the next, or to the end. `kind` says what is
+//! as many columns of the type `${type}` in place of `${columns}`; a line with `${frame}` is there N times, with one of them each. A line `needs FILE`
+//! names a file of real data, `${file}`: without it the benchmark is skipped. A section lasts to the next, or to the end. `kind` says what is
 //! measured where it is not the rows a second of a replayed stream ([`Kind`]); a section `prepare` between `setup` and `query`
 //! writes the files that the query reads, in the folder `${folder}`.
 //!
@@ -151,6 +152,8 @@ pub struct Benchmark {
     pub table: String,
     /// Columns of that table which the query must look at for every row.
     pub columns: Vec<String>,
+    /// A file without which it cannot run.
+    pub needs: Option<String>,
     /// Names of the hand-written loops it is measured against: the fastest counts.
     pub references: Vec<String>,
     /// What windows are made of besides (`pelton.windows`), which slices are compared with.
@@ -206,6 +209,7 @@ impl Benchmark {
             kind: Kind::default(),
             table: String::new(),
             columns: Vec::new(),
+            needs: None,
             references: Vec::new(),
             with_windows: None,
             with_auto: false,
@@ -248,6 +252,7 @@ impl Benchmark {
             "kind" => self.kind = Kind::named(rest)?,
             "rows" => self.course.rows = rest.parse().map_err(|_| format!("'{rest}' is no number of rows"))?,
             "steps" => self.course.add_steps(words)?,
+            "needs" => self.needs = Some(rest.to_string()),
             "reference" => self.references = words.collect(),
             "with" if rest == "buckets" => self.with_windows = Some("buckets"),
             "with" if rest == "apart" => self.with_windows = Some("apart"),
@@ -270,7 +275,7 @@ impl Benchmark {
             }
             _ => {
                 return Err(format!(
-                    "'{word}' is not known; known are name, what, kind, reads, rows, steps, reference, with buckets, with apart, with auto, over, case, setup, query"
+                    "'{word}' is not known; known are name, what, kind, reads, needs, rows, steps, reference, with buckets, with apart, with auto, over, case, setup, query"
                 ));
             }
         }
@@ -304,11 +309,17 @@ impl Benchmark {
         self.case(case.parameters.get("against")?)
     }
 
+    /// Whether each window of a case is a query of its own.
+    pub fn windows_are_queries(&self) -> bool {
+        self.query.contains("${frame}")
+    }
+
     /// The statements of a case.
     ///
     /// `seconds` is how long a replay lasts; files lie in `folder`.
     pub fn statements(&self, case: &Case, seconds: f64, folder: &str) -> Statements {
-        let fill = |text: &str| case.fill(text, seconds).replace("${folder}", folder);
+        let file = self.needs.as_deref().unwrap_or_default();
+        let fill = |text: &str| case.fill(text, seconds).replace("${folder}", folder).replace("${file}", file);
         Statements { setup: fill(&self.setup), prepare: fill(&self.prepare), query: fill(&self.query) }
     }
 }
@@ -356,8 +367,13 @@ impl Case {
                     format!("{function} OVER (ORDER BY ts ROWS BETWEEN {} PRECEDING AND CURRENT ROW)", rows - 1)
                 })
                 .collect();
-            let columns: Vec<String> = (0..frames.len()).map(|number| format!("result_{number} DOUBLE")).collect();
+            let columns: Vec<String> = (0..frames.len()).map(|number| format!("result_{number} ${{type}}")).collect();
             filled = filled.replace("${frames}", &frames.join(", ")).replace("${columns}", &columns.join(", "));
+            let lines = filled.split('\n').flat_map(|line| match line.contains("${frame}") {
+                true => frames.iter().map(|frame| line.replace("${frame}", frame)).collect(),
+                false => vec![line.to_string()],
+            });
+            filled = lines.collect::<Vec<_>>().join("\n");
         }
         self.parameters.iter().fold(filled, |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
     }
@@ -407,6 +423,31 @@ SELECT ${keys} FROM t
         assert_eq!(benchmark.kind, Kind::Files);
         let statements = benchmark.statements(&benchmark.cases[0], 1.0, "here");
         assert_eq!((statements.prepare.as_str(), statements.query.trim()), ("INSERT 'here'", "SELECT 3 FROM t"));
+    }
+
+    #[test]
+    fn a_file_of_real_data_is_named_once() {
+        let text = TEXT.replace("reads t", "needs ../data.txt\nreads t").replace("SELECT", "SELECT '${file}',");
+        let benchmark = Benchmark::parse(&text).unwrap();
+        assert_eq!(benchmark.needs.as_deref(), Some("../data.txt"));
+        let statements = benchmark.statements(&benchmark.cases[0], 1.0, "here");
+        assert_eq!(statements.query.trim(), "SELECT '../data.txt', 3 FROM t");
+    }
+
+    #[test]
+    fn windows_are_columns_or_statements() {
+        let text = TEXT.replace("keys=3", "windows=2 each=MIN(v) type=INT");
+        let frames = |text: &str| {
+            let benchmark = Benchmark::parse(text).unwrap();
+            (benchmark.cases[0].frames(), benchmark.statements(&benchmark.cases[0], 1.0, "here").query)
+        };
+        let (rows, columns) = frames(&text.replace("SELECT ${keys} FROM t", "${frames}: ${columns}"));
+        let frame = |index: usize| {
+            format!("MIN(v) OVER (ORDER BY ts ROWS BETWEEN {} PRECEDING AND CURRENT ROW)", rows[index] - 1)
+        };
+        assert_eq!(columns.trim(), format!("{}, {}: result_0 INT, result_1 INT", frame(0), frame(1)));
+        let (_, statements) = frames(&text.replace("SELECT ${keys} FROM t", "BEGIN\nSELECT ${frame};\nEND"));
+        assert_eq!(statements.trim(), format!("BEGIN\nSELECT {};\nSELECT {};\nEND", frame(0), frame(1)));
     }
 
     #[test]

@@ -119,6 +119,12 @@ pub fn run(arguments: &Arguments, folder: &Path, output: &mut dyn Write) -> Resu
         check_name(name, &benchmarks)?;
     }
     for benchmark in &benchmarks {
+        let is_wanted = |name: &String| name.split('/').next() == Some(benchmark.name.as_str());
+        let is_wanted = arguments.names.is_empty() || arguments.names.iter().any(is_wanted);
+        if let Some(file) = benchmark.needs.as_ref().filter(|file| is_wanted && !Path::new(file).exists()) {
+            eprintln!("{}: skipped, as there is no file '{file}' here", benchmark.name);
+            continue;
+        }
         // The cases of a picture are measured together, which the first stands for.
         let cases = if matches!(benchmark.kind, Kind::Course | Kind::Modes) { 1 } else { benchmark.cases.len() };
         let mut crowds = Vec::new();

@@ -24,8 +24,11 @@ const RESULTS: usize = 20_000;
 /// Rows that come at a time before that.
 const BATCH_ROWS: usize = 8192;
 
-/// A line for the engine and for each algorithm; none where the benchmark has no window that slides by one row.
+/// A line for the engine and for each algorithm; none where the benchmark has no window of doubles that slides by one row, or each is a query of its own.
 pub(super) fn measure(benchmark: &Benchmark, case: &Case, input: &Input) -> Result<Vec<Figure>, BenchError> {
+    if benchmark.windows_are_queries() || case.parameters.get("type").is_some_and(|of| of != "DOUBLE") {
+        return Ok(Vec::new());
+    }
     let rows = match case.number("window") {
         Some(rows) => vec![rows],
         None => case.frames(),

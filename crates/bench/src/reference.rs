@@ -35,8 +35,10 @@ pub mod sliding_many;
 
 pub mod scan;
 
+use std::borrow::Cow;
+
 use arrow::array::{Array, AsArray};
-use arrow::datatypes::{DataType, Int8Type, Int64Type, UInt8Type};
+use arrow::datatypes::{DataType, Float64Type, Int8Type, Int32Type, Int64Type, UInt8Type};
 use pelton_data::{Block, Micros, time};
 
 /// The values of a column of 64-bit integers or timestamps as they lie in memory, event times without their shift.
@@ -58,6 +60,24 @@ pub fn integers(block: &Block, column: usize) -> &[i64] {
             }
         }
         other => panic!("a column of 64-bit integers was expected, not {other}"),
+    }
+}
+
+/// The values of a column of doubles as they lie in memory.
+fn floats(block: &Block, column: usize) -> &[f64] {
+    let array = &block.raw_columns()[column];
+    assert_eq!(array.null_count(), 0, "the reference loops know no NULLs");
+    array.as_primitive::<Float64Type>().values()
+}
+
+/// The values of a column of doubles, or those of one of 32-bit integers as doubles.
+fn doubles(block: &Block, column: usize) -> Cow<'_, [f64]> {
+    match block.raw_columns()[column].as_primitive_opt::<Int32Type>() {
+        Some(array) => {
+            assert_eq!(array.null_count(), 0, "the reference loops know no NULLs");
+            array.values().iter().map(|&value| f64::from(value)).collect()
+        }
+        None => Cow::Borrowed(floats(block, column)),
     }
 }
 

@@ -3,11 +3,9 @@
 
 use std::ops::{AddAssign, Range};
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::Float64Type;
 use pelton_data::{Block, Micros, time};
 
-use super::integers;
+use super::{floats, integers};
 
 /// One window: its end and its value.
 pub type Window<V> = (Micros, V);
@@ -233,13 +231,6 @@ pub(super) fn slices<S>(
     if let Some(end) = open {
         (0..lengths.slides as i64).for_each(|later| close(slice, end + later * lengths.slide));
     }
-}
-
-/// The values of a column of doubles.
-pub(super) fn floats(block: &Block, column: usize) -> &[f64] {
-    let array = &block.raw_columns()[column];
-    assert_eq!(array.null_count(), 0, "the reference loops know no NULLs");
-    array.as_primitive::<Float64Type>().values()
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::ops::{AddAssign, Range};
 
 use pelton_data::{Block, Micros};
 
-use super::hop::{Lengths, Mean, TwoStacks, floats, slices};
-use super::integers;
+use super::hop::{Lengths, Mean, TwoStacks, slices};
+use super::{floats, integers};
 
 /// Results handed on at a time.
 const BATCH_ROWS: usize = 1 << 13;

@@ -1,13 +1,12 @@
 //! Functions of the rows before each row, over blocks.
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::Float64Type;
 use pelton_data::Block;
 
+use super::doubles;
 use super::sliding::Sliding;
 use super::sliding_many::SlidingMany;
 
-/// The results of an algorithm over the floating-point `value` of each row and those before it, `rows` in all. `take` is given those of
+/// The results of an algorithm over the `value` of each row, as a double, and those before it, `rows` in all. `take` is given those of
 /// each block.
 ///
 /// # Panics
@@ -16,10 +15,8 @@ pub fn slide<S: Sliding>(blocks: &[Block], value: usize, rows: usize, mut take: 
     let mut sliding = S::new(rows);
     let mut results = Vec::new();
     for block in blocks {
-        let column = &block.raw_columns()[value];
-        assert_eq!(column.null_count(), 0, "the reference loops know no NULLs");
         results.resize(block.rows(), 0.0);
-        sliding.slide(column.as_primitive::<Float64Type>().values(), &mut results);
+        sliding.slide(&doubles(block, value), &mut results);
         take(&mut results);
     }
 }
@@ -36,10 +33,8 @@ pub fn slide_many(
 ) {
     let mut results = vec![Vec::new(); windows];
     for block in blocks {
-        let column = &block.raw_columns()[value];
-        assert_eq!(column.null_count(), 0, "the reference loops know no NULLs");
         results.iter_mut().for_each(|results| results.resize(block.rows(), 0.0));
-        sliding.slide(column.as_primitive::<Float64Type>().values(), &mut results);
+        sliding.slide(&doubles(block, value), &mut results);
         take(&results);
     }
 }
@@ -68,7 +63,7 @@ pub fn averages<S: Sliding>(blocks: &[Block], value: usize, rows: usize, mut tak
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Float64Array, RecordBatch};
+    use arrow::array::{ArrayRef, Float64Array, Int32Array, RecordBatch};
 
     use super::*;
     use crate::reference::sliding::{KeptColumns, KeptRows, SubtractOnEvict};
@@ -99,5 +94,25 @@ mod tests {
                 assert_eq!(found, expected);
             }
         }
+    }
+
+    #[test]
+    fn integers_are_taken_as_doubles() {
+        use crate::reference::sliding_many::SlickDequeMany;
+        let values: Vec<i32> = (0..500).map(|row| row * 31 % 101 - 50).collect();
+        let columns: [ArrayRef; 2] = [
+            Arc::new(Int32Array::from(values.clone())),
+            Arc::new(Float64Array::from_iter_values(values.iter().map(|&value| f64::from(value)))),
+        ];
+        let found = columns.map(|column| {
+            let block = Block::new(RecordBatch::try_from_iter([("v", column)]).unwrap(), None).unwrap();
+            let mut found = Vec::new();
+            slide_many(&[block], 0, (&mut SlickDequeMany::new(&[7, 90]), 2), |results| {
+                found.extend_from_slice(results)
+            });
+            found
+        });
+        assert_eq!(found[0], found[1]);
+        assert_eq!(found[0][1][499], f64::from(*values[410..].iter().min().unwrap()));
     }
 }
