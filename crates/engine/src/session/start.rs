@@ -83,11 +83,13 @@ impl Session {
         };
         let tables = tables_of(&program);
         let mut unstarted = execute::prepare(program, &surroundings)?;
-        // Before files are made.
-        if !snapshot.holds(&self.known(), tables.iter()) {
+        // Before files are made. A table of the program that is dropped looks as if another query had taken it: both are checked under one lock.
+        let known = self.known();
+        if !snapshot.holds(&known, tables.iter()) {
             return Ok(None);
         }
         unstarted.check_own_tables(&surroundings)?;
+        drop(known);
         unstarted.open(&surroundings)?;
         let mut known = self.known();
         if !snapshot.holds(&known, tables.iter().filter(|table| snapshot.is_own(table))) {

@@ -346,3 +346,36 @@ fn a_table_that_is_not_read_may_change_while_a_query_is_planned() {
         starts(&session, "SELECT a + planned(CAST(1 AS BIGINT)) AS a FROM (VALUES (CAST(2 AS BIGINT))) AS t (a)");
     assert_eq!(rows(&query.result().unwrap().collect().unwrap()), ["3"]);
 }
+
+#[test]
+fn a_query_reads_one_of_the_tables_that_others_drop_and_create() {
+    let session = Session::new();
+    let definitions = [3, 5].map(|count| {
+        format!(
+            "CREATE TABLE n (i BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '{count}', 'pace' = 'flat-out')"
+        )
+    });
+    let changes = definitions.map(|definition| {
+        let session = session.clone();
+        Background::of(move || {
+            for _ in 0..100 {
+                // The other thread may have been faster.
+                drop((execute(&session, "DROP TABLE n"), execute(&session, &definition)));
+            }
+        })
+    });
+    let readers = [(); 2].map(|()| {
+        let session = session.clone();
+        Background::of(move || {
+            for _ in 0..50 {
+                match session.sql("SELECT COUNT(*) FROM n").and_then(Query::collect) {
+                    Ok(counted) => assert!(["3", "5"].contains(&rows(&counted)[0].as_str()), "{counted:?}"),
+                    Err(Error::Plan(error)) => assert!(error.to_string().contains("no table or view n"), "{error}"),
+                    Err(error) => assert!(error.to_string().contains("dropped or replaced each"), "{error}"),
+                }
+            }
+        })
+    });
+    changes.into_iter().chain(readers).for_each(Background::result);
+    assert!(queries(&session).is_empty());
+}
