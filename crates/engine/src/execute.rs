@@ -277,7 +277,8 @@ fn source_node(
     // Zero stands for never, as in Flink.
     let idle_timeout = Some(watermarks.idle_timeout.unwrap_or(surroundings.settings.idle_timeout))
         .filter(|timeout| !timeout.is_zero());
-    Ok(SourceNode { name: used.table.clone(), source, schema: used.schema.clone(), time, idle_timeout })
+    let alignment = watermarks.alignment;
+    Ok(SourceNode { name: used.table.clone(), source, schema: used.schema.clone(), time, idle_timeout, alignment })
 }
 
 /// Whether all rows of a stream come from sources of one partition, whose rows come in the same order in each run.

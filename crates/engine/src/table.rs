@@ -13,6 +13,7 @@ use pelton_plan::parse::{ColumnKind, FileTable, OptionPlace, TableDefinition, Wa
 use pelton_plan::pipeline::{LookupTable, Output, OutputTarget, Program, SourceUse, TimeSource};
 use pelton_plan::types::SqlType;
 use pelton_plan::{Catalog, Relation, Table};
+use pelton_runtime::graph::Alignment;
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::{Decoded, Read, Source, SourceError};
 
@@ -29,13 +30,22 @@ const IDLE_TIMEOUT: &str = "scan.watermark.idle-timeout";
 /// The option that says how far ahead of the clock a row's event time may be for it to move the watermark.
 const MAX_AHEAD: &str = pelton_runtime::late::MAX_AHEAD;
 
+/// The options that say how far its watermark may be ahead of those of other tables of a query: of which, and how far.
+const ALIGNMENT_GROUP: &str = "scan.watermark.alignment.group";
+const ALIGNMENT_DRIFT: &str = "scan.watermark.alignment.max-drift";
+
+/// The options of the watermark, which are no connector's.
+const WATERMARK_OPTIONS: [&str; 4] = [IDLE_TIMEOUT, MAX_AHEAD, ALIGNMENT_GROUP, ALIGNMENT_DRIFT];
+
 /// What the options of a table that has a watermark say about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct WatermarkOptions {
     /// After how long a partition does not hold time back.
     pub idle_timeout: Option<Duration>,
     /// How far ahead of the clock a row may be that moves it, in microseconds.
     pub ahead_max: Option<Micros>,
+    /// How far it may be ahead of other tables.
+    pub alignment: Option<Alignment>,
 }
 
 /// The error of a table's connector, with the place of what it is about.
@@ -58,7 +68,17 @@ pub(crate) fn watermark_options(definition: &TableDefinition) -> Result<Watermar
     let options = Options::new(&definition.options);
     let idle_timeout = options.duration(IDLE_TIMEOUT).map_err(failed)?;
     let ahead_max = options.duration(MAX_AHEAD).map_err(failed)?;
+    let drift_max = options.duration(ALIGNMENT_DRIFT).map_err(failed)?;
+    let group = options.text(ALIGNMENT_GROUP);
+    if group.is_some() != drift_max.is_some() {
+        let [given, missing] = match group {
+            Some(_) => [ALIGNMENT_GROUP, ALIGNMENT_DRIFT],
+            None => [ALIGNMENT_DRIFT, ALIGNMENT_GROUP],
+        };
+        return Err(failed(ConnectorError::option(given, format!("needs '{missing}' beside it"))));
+    }
     let problems = [
+        (ALIGNMENT_DRIFT, drift_max, "needs a watermark: without WATERMARK FOR, there is none to align"),
         (IDLE_TIMEOUT, idle_timeout, "needs a watermark: without WATERMARK FOR, no partition holds time back"),
         (MAX_AHEAD, ahead_max, "needs a watermark: without WATERMARK FOR, no row moves one"),
     ];
@@ -67,12 +87,14 @@ pub(crate) fn watermark_options(definition: &TableDefinition) -> Result<Watermar
         return Err(failed(ConnectorError::option(option, problem)));
     }
     let micros = |duration: Duration| Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX);
-    Ok(WatermarkOptions { idle_timeout, ahead_max: ahead_max.map(micros) })
+    let alignment =
+        group.zip(drift_max).map(|(group, drift)| Alignment { group: group.into(), drift_max: micros(drift) });
+    Ok(WatermarkOptions { idle_timeout, ahead_max: ahead_max.map(micros), alignment })
 }
 
 /// The options that are the connector's.
 fn connector_options(definition: &TableDefinition) -> BTreeMap<String, String> {
-    let options = definition.options.iter().filter(|(name, _)| ![IDLE_TIMEOUT, MAX_AHEAD].contains(&name.as_str()));
+    let options = definition.options.iter().filter(|(name, _)| !WATERMARK_OPTIONS.contains(&name.as_str()));
     options.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 

@@ -53,11 +53,17 @@ fn texts(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows()).map(text).collect()
 }
 
-/// How often workers are given something to do in half a second in which nothing happens.
+/// How often workers are given something to do in half a second in which nothing happens: the least of three where others have the machine, so
+/// that what has happened before is still done.
 fn decisions(query: &Query) -> u64 {
-    let before = query.progress().load.decisions;
-    std::thread::sleep(Duration::from_millis(500));
-    query.progress().load.decisions - before
+    let count = |_| {
+        let before = query.progress().load.decisions;
+        std::thread::sleep(Duration::from_millis(500));
+        query.progress().load.decisions - before
+    };
+    let mut counts = (0..3).map(count);
+    let first = counts.next().unwrap_or_default();
+    if first <= 4 { first } else { counts.fold(first, u64::min) }
 }
 
 #[test]

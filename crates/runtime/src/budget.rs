@@ -25,6 +25,9 @@ const MEASURING_PART: u64 = 100;
 /// Less than this it takes at no time.
 const MEASURING_NS_MIN: u64 = 250;
 
+/// State takes a good part of its memory where it takes one of so many: a table that grows takes twice as much meanwhile.
+const SHORT_PART: usize = 2;
+
 /// One of so many parts of the memory is for rows that wait, the others are for state.
 const WAITING_PART: usize = 4;
 
@@ -148,6 +151,13 @@ impl Budget {
         let bytes = bytes_of(rows) + BATCH_BYTES + rows.num_columns() * COLUMN_BYTES;
         self.all.before_inputs.fetch_add(bytes, Ordering::Relaxed);
         ChargedRows { all: self.all.clone(), bytes }
+    }
+
+    /// Whether the state of all, or of the query, takes a good part of what it may: more of it should not come without need.
+    pub(crate) fn lacks_state(&self) -> bool {
+        let Budget { all, query } = self;
+        all.state.load(Ordering::Relaxed) >= self.state_bytes_max() / SHORT_PART
+            || query.state.load(Ordering::Relaxed) >= query.operator_bytes_max / SHORT_PART
     }
 
     /// Takes more, where the state of all is at most as much as may be then. What a run does not get no other goes without.
@@ -410,6 +420,11 @@ impl Waiting {
     /// Whether it matters how much waits.
     pub fn is_limited(&self) -> bool {
         self.budget.bytes_max() != usize::MAX
+    }
+
+    /// Whether state is short of memory, where it is limited.
+    pub fn lacks_state(&self) -> bool {
+        self.budget.lacks_state()
     }
 
     /// Charges what waits now.

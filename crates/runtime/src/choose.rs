@@ -14,13 +14,19 @@ use crate::operators::control::OperatorState;
 use crate::policy::{Candidate, Policy, Rank};
 use crate::source::Ready;
 use crate::state::{PipelineState, State, Stop, TargetState};
-use crate::turn::Order;
+use crate::turn::{Order, Region};
 use crate::wake::Seen;
+
+mod alignment;
 
 mod backpressure;
 
+pub(crate) mod next;
+
+use alignment::{NextRead, Readable};
 pub(crate) use backpressure::{HeldBackBy, held_back_by};
 use backpressure::{QUEUED_PER_WORKER_MAX, has_memory, has_room, takes_block};
+use next::{Choice, Next, WORTH_WAKING_NS};
 
 /// Chunks of a source that may be in decoding at once, beyond one for each worker.
 const CHUNKS_AHEAD_MAX: usize = 2;
@@ -30,9 +36,6 @@ const ROOM_WAIT_NS: u64 = 5_000_000;
 
 /// Rows that a task's results should have at most: more would leave the cache before they are written.
 const OUTPUT_ROWS_PER_TASK_MAX: usize = 16 * 1024;
-
-/// Less work than this is done sooner by a worker that is busy for no longer than this than by one that has to be woken.
-const WORTH_WAKING_NS: f64 = 2e4;
 
 /// Slices that a task's blocks should have rows of at most: the tables of more would leave the cache before their windows close.
 const SLICES_PER_TASK_MAX: usize = 64;
@@ -97,52 +100,6 @@ pub(crate) struct Taken {
     pub has_others: bool,
     /// or when it will, if nothing happens.
     pub until_ns: u64,
-}
-
-/// A task that could be taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Choice {
-    Write(usize),
-    Advance(usize),
-    Report(usize),
-    Compute(usize),
-    Read(usize, usize),
-    /// With the operator whose rows these are.
-    Send(usize, NodeRef),
-    /// With the operator that they are for.
-    Receive(usize, NodeRef),
-}
-
-/// The task that goes first.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Next {
-    rank: Rank,
-    choice: Choice,
-    /// How long it may take; of what nobody knows before, a read, for ever.
-    work_ns: f64,
-    /// The same of all others, if there are any.
-    others_ns: Option<f64>,
-}
-
-impl Next {
-    /// Whether another worker may be done with the others, or begin with them, sooner than the one that takes it.
-    fn has_others(&self) -> bool {
-        self.others_ns.is_some_and(|others_ns| others_ns.max(self.work_ns) >= WORTH_WAKING_NS)
-    }
-
-    /// Beside another one that may take so long. What reads find nobody knows: that there are several is nothing to wake anyone for.
-    fn with_other(self, other: Choice, work_ns: f64) -> Next {
-        if let (Choice::Read(..), Choice::Read(..)) = (self.choice, other) {
-            return self;
-        }
-        Next { others_ns: Some(self.others_ns.unwrap_or_default() + work_ns), ..self }
-    }
-
-    /// Before another one.
-    fn before(self, other: Option<Next>) -> Next {
-        let Some(other) = other else { return self };
-        Next { others_ns: other.with_other(self.choice, other.work_ns).others_ns, ..self }
-    }
 }
 
 /// Looks at what a run has for workers, and notes it in the state.
@@ -251,18 +208,6 @@ fn mark(state: &mut State, look: &Look<'_>, choice: Choice) -> Task {
         Choice::Receive(link, _) => {
             state.passing[link].receiving = true;
             Task::Receive { link }
-        }
-    }
-}
-
-impl Choice {
-    fn node(self) -> NodeRef {
-        match self {
-            Choice::Write(sink) => NodeRef::Sink(sink),
-            Choice::Advance(operator) | Choice::Report(operator) => NodeRef::Operator(operator),
-            Choice::Compute(pipeline) => NodeRef::Pipeline(pipeline),
-            Choice::Read(source, _) => NodeRef::Source(source),
-            Choice::Send(_, node) | Choice::Receive(_, node) => node,
         }
     }
 }
@@ -410,8 +355,8 @@ impl Search<'_> {
             let Some((_, first)) = node.queue.front() else { continue };
             let has_room = match node.target {
                 TargetState::Stream { .. } => self.has_room(StreamRef::Pipeline(index)),
-                TargetState::Operator { operator, .. } => {
-                    takes_block(self.state, operator, node, (self.room, self.look.workers))
+                TargetState::Operator { operator, port } => {
+                    takes_block(self.state, (operator, port), node, (self.room, self.look.workers))
                 }
             };
             let is_free = !is_in_order(self.state, node) || node.order.outstanding() == node.queue.len();
@@ -434,28 +379,34 @@ impl Search<'_> {
         }
     }
 
-    /// Of several inputs of a region the one that has delivered least: none starves, and their times advance together.
+    /// Of several inputs of a region the one whose event time is furthest behind, as far as it can be read.
     fn reads(&mut self) {
         let Search { state, look, room, .. } = *self;
         if state.stop != Stop::No {
             return;
         }
         let may_wait = state.waiting.has_room_or_awaits();
-        let readable = |index: usize| {
-            let node = &state.sources[index];
+        let readable = |source: usize| {
+            let node = &state.sources[source];
             let may_be_large = state.waiting.is_limited() && node.has_unknown_chunk();
-            let free = !node.reading
+            let is_free = !node.reading
                 && !node.ended
                 && !may_be_large
-                && node.sequencer.chunks.outstanding() < look.workers + CHUNKS_AHEAD_MAX
-                && has_room(state, StreamRef::Source(index), room);
-            let partition = free.then(|| node.sequencer.partition_to_read(look.seen.outside, look.now_ns)).flatten()?;
-            Some((node.rows, index, partition))
+                && node.sequencer.chunks.outstanding() < look.workers + CHUNKS_AHEAD_MAX;
+            match node.sequencer.partition_to_read(look.seen.outside, look.now_ns) {
+                Some(partition) if is_free && has_room(state, StreamRef::Source(source), room) => {
+                    Readable::Now(partition)
+                }
+                Some(_) if is_free => Readable::WithRoom,
+                _ => Readable::No,
+            }
         };
-        for region in state.regions.all.iter().filter(|region| has_memory(state, region, may_wait)) {
-            let Some((_, source, partition)) = region.sources.iter().copied().filter_map(readable).min() else {
-                continue;
-            };
+        // Rows that wait because they are ahead of others are in nobody's way: these may be read, and do not wait.
+        let lacks_state = state.waiting.lacks_state();
+        let may_read =
+            |region: &&Region| has_memory(state, region, may_wait) || lacks_state && region.sources.len() > 1;
+        for region in state.regions.all.iter().filter(may_read) {
+            let Some(NextRead { source, partition }) = alignment::next_read(state, region, readable) else { continue };
             let asked_ns = self.profile(NodeRef::Source(source)).last_run_ns;
             self.consider(Choice::Read(source, partition), None, asked_ns);
         }
@@ -536,31 +487,7 @@ fn wait_until_ns(state: &State, look: &Look<'_>) -> u64 {
     // One that is due already waits for room, or for what is being done to its windows.
     let reports = state.operators.iter().filter_map(OperatorState::report_ns).filter(|&at| at > now_ns);
     // Room for rows that wait is made by others as well, who do not know whom to wake.
-    let is_held_back = state.waiting.is_limited() && !state.waiting.has_room();
+    let is_held_back = state.waiting.is_limited() && (!state.waiting.has_room() || state.waiting.lacks_state());
     let room = is_held_back.then(|| now_ns.saturating_add(ROOM_WAIT_NS));
     reads.chain(reports).chain(room).min().map_or(u64::MAX, |at| at.max(now_ns + 1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_worker_is_woken_where_what_is_left_is_done_sooner_by_it() {
-        let of = |choice, work_ns| Next { rank: Rank::from_bits(0), choice, work_ns, others_ns: None };
-        let (alone, close) = (|work_ns: f64| of(Choice::Write(0), work_ns), Choice::Advance(0));
-        let (short_ns, long_ns) = (WORTH_WAKING_NS * 0.6, WORTH_WAKING_NS);
-        assert!(!alone(long_ns).has_others());
-        assert!(!alone(short_ns).with_other(close, short_ns).has_others());
-        let many = alone(short_ns).with_other(close, short_ns).with_other(close, short_ns);
-        assert!(many.has_others() && alone(0.0).before(Some(many)).has_others(), "there is much to do");
-        assert!(alone(long_ns).with_other(close, 0.0).has_others(), "it would have to wait");
-        let read = of(Choice::Read(0, 0), f64::INFINITY);
-        assert!(read.with_other(close, 0.0).has_others() && alone(0.0).before(Some(read)).has_others());
-        let reads = read.with_other(Choice::Read(1, 0), f64::INFINITY);
-        assert!(
-            !reads.has_others() && !read.before(Some(reads)).has_others(),
-            "nobody knows whether anything is there"
-        );
-    }
 }

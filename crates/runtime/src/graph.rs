@@ -62,6 +62,17 @@ pub struct SourceNode {
     pub time: SourceTime,
     /// A partition that has delivered nothing for so long does not hold event time back; none does without it.
     pub idle_timeout: Option<Duration>,
+    /// How far it may be ahead of others.
+    pub alignment: Option<Alignment>,
+}
+
+/// Sources whose event times stay close to each other (Flink's watermark alignment).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alignment {
+    /// Those of one name are aligned with each other.
+    pub group: Arc<str>,
+    /// A source is not read while its watermark is further ahead of that of the last of the group, in microseconds.
+    pub drift_max: Micros,
 }
 
 /// How a source's rows are placed in time.

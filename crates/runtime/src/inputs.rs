@@ -58,6 +58,13 @@ impl Inputs {
         self.inputs.iter().all(|input| input.has_ended)
     }
 
+    /// Whether the time of an input has come further than that of another which holds it back.
+    pub fn is_ahead(&self, input: usize) -> bool {
+        let behind =
+            |other: &Input| !other.arrival.is_idle && other.arrival.watermark < self.inputs[input].arrival.watermark;
+        self.inputs.iter().any(behind)
+    }
+
     /// Whether something may still come, but nothing does for now.
     pub fn are_idle(&self) -> bool {
         let mut open = self.inputs.iter().filter(|input| input.arrival.watermark != WATERMARK_MAX).peekable();

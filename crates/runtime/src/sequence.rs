@@ -138,6 +138,12 @@ impl<Error> Sequencer<Error> {
         self.watermark
     }
 
+    /// How far its event time has come, of the partition that is furthest behind; none where rows have no event time, or no partition is open.
+    pub fn event_time(&self) -> Option<Micros> {
+        let SourceTime::Event { .. } = self.time else { return None };
+        self.partition_behind().map(|partition| self.partitions[partition].watermark)
+    }
+
     /// Computes the watermark anew. Returns whether it has moved.
     pub fn advance(&mut self) -> bool {
         let before = self.watermark;

@@ -7,9 +7,9 @@ use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
 use pelton_data::{Block, Micros, Origin, Stamp};
 
 use crate::budget::Waiting;
-use crate::choose::Next;
+use crate::choose::next::Next;
 use crate::events::Passing;
-use crate::graph::{Graph, PipelineTarget, StreamRef};
+use crate::graph::{Alignment, Graph, PipelineTarget, StreamRef};
 use crate::late::{LateLog, TooLate};
 use crate::latency::Latencies;
 use crate::load::{Load, Mark, Rates};
@@ -100,6 +100,7 @@ pub(crate) struct SourceState {
     pub asked_ns: u64,
     /// Lists that its blocks were in, for the next ones: so many at most, and those that tasks have taken.
     pub emptied: Vec<Ready>,
+    pub alignment: Option<Alignment>,
 }
 
 pub(crate) struct PipelineState {
@@ -532,6 +533,7 @@ impl SourceState {
             told: WATERMARK_MIN,
             asked_ns: 0,
             emptied: Vec::new(),
+            alignment: node.alignment.clone(),
         }
     }
 }

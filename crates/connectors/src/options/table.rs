@@ -128,6 +128,20 @@ const TABLE: &[OptionEntry] = &[
         "A partition that delivers nothing for so long does not hold back the watermark.",
     ),
     option(
+        "scan.watermark.alignment.group",
+        Text,
+        "",
+        Read,
+        "Tables of one group in a query are aligned. Needs `scan.watermark.alignment.max-drift`.",
+    ),
+    option(
+        "scan.watermark.alignment.max-drift",
+        Duration,
+        "no limit",
+        Read,
+        "A table is not read while its watermark is further ahead of the last one of its group.",
+    ),
+    option(
         "scan.watermark.max-ahead",
         Duration,
         "no limit",

@@ -2,6 +2,8 @@
 
 mod adaptation_events;
 
+mod alignment;
+
 mod builder;
 
 mod bursts;

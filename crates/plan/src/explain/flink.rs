@@ -150,7 +150,8 @@ fn delay_note(text: &str) -> Option<String> {
 }
 
 /// Options that every connector of Flink takes. Those of Flink's that no connector takes here are on no list: a table with one is refused before.
-const COMMON_OPTIONS: &str = "connector scan.watermark.idle-timeout";
+const COMMON_OPTIONS: &str =
+    "connector scan.watermark.alignment.group scan.watermark.alignment.max-drift scan.watermark.idle-timeout";
 
 /// `parquet.compression` is a setting of the library that writes these files.
 const FILESYSTEM_OPTIONS: &str = "format parquet.compression path source.monitor-interval";

@@ -1,5 +1,6 @@
 //! Whether there is room for more: the backpressure, which reaches from a slow sink up to its sources, and to nothing else.
 
+use super::alignment;
 use crate::graph::{NodeRef, StreamRef};
 use crate::state::{PipelineState, State, TargetState};
 use crate::turn::Region;
@@ -7,15 +8,17 @@ use crate::turn::Region;
 /// Blocks that may wait in front of a pipeline, or batches in front of a sink, for each worker.
 pub(super) const QUEUED_PER_WORKER_MAX: usize = 8;
 
-/// Whether an operator takes a block of the pipeline that feeds it, where so much may wait and there are so many workers.
+/// Whether an operator takes a block at a port, where so much may wait and there are so many workers. Where state is short of memory, a stream that is ahead
+/// of others waits for them: what they make final is free then.
 pub(super) fn takes_block(
     state: &State,
-    operator: usize,
+    (operator, port): (usize, usize),
     feeding: &PipelineState,
     (room, workers): (usize, usize),
 ) -> bool {
     let node = &state.operators[operator];
     operator_has_room(state, operator, room)
+        && !(state.waiting.lacks_state() && node.inputs.is_ahead(port))
         && node.control.takes_block(&node.inputs, feeding.slices_per_block <= 1, workers)
 }
 
@@ -61,13 +64,13 @@ pub(super) fn has_memory(state: &State, region: &Region, has_room: bool) -> bool
 /// What keeps sources from being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeldBackBy {
-    /// It has no room.
+    /// It has no room, or is a source whose event time is behind.
     Node(NodeRef),
     /// There is none for rows that wait.
     Memory,
 }
 
-/// What a source that could be read waits for, if it does: what is furthest downstream of it and has no room.
+/// What a source that could be read waits for, if it does: what is furthest downstream of it and has no room, or another source.
 pub(crate) fn held_back_by(state: &State, workers: usize) -> Option<HeldBackBy> {
     let mut sources = (0..state.sources.len()).filter(|&source| !state.sources[source].ended);
     let node =
@@ -77,7 +80,8 @@ pub(crate) fn held_back_by(state: &State, workers: usize) -> Option<HeldBackBy> 
         let is_open = |region: &&Region| region.sources.iter().any(|&source| !state.sources[source].ended);
         state.regions.all.iter().filter(is_open).any(|region| !has_memory(state, region, has_room))
     };
-    node.map(HeldBackBy::Node).or_else(|| lacks_memory().then_some(HeldBackBy::Memory))
+    let awaited = || state.regions.all.iter().find_map(|region| alignment::awaited(state, region)).map(NodeRef::Source);
+    node.or_else(awaited).map(HeldBackBy::Node).or_else(|| lacks_memory().then_some(HeldBackBy::Memory))
 }
 
 /// What keeps a stream from going on.
@@ -94,8 +98,8 @@ fn full(state: &State, stream: StreamRef, (room, workers): (usize, usize)) -> Op
     let pipeline = *consumers.pipelines.iter().find(|&&pipeline| !pipeline_has_room(state, pipeline, room))?;
     let below = match state.pipelines[pipeline].target {
         TargetState::Stream { .. } => behind(StreamRef::Pipeline(pipeline)),
-        TargetState::Operator { operator, .. } => {
-            let takes_block = takes_block(state, operator, &state.pipelines[pipeline], (room, workers));
+        TargetState::Operator { operator, port } => {
+            let takes_block = takes_block(state, (operator, port), &state.pipelines[pipeline], (room, workers));
             if takes_block { None } else { full_at(operator) }
         }
     };

@@ -224,7 +224,7 @@ fn graph(source: Box<dyn Source>, sink: Box<dyn Sink>, has_window: bool) -> Grap
     });
     let inputs = vec![if has_window { StreamRef::Operator(0) } else { StreamRef::Pipeline(0) }];
     Graph {
-        sources: vec![SourceNode { name: "t".to_owned(), source, schema, time, idle_timeout: None }],
+        sources: vec![SourceNode { name: "t".to_owned(), source, schema, time, idle_timeout: None, alignment: None }],
         pipelines: vec![PipelineNode { name: "p".to_owned(), input: StreamRef::Source(0), kernel, target }],
         operators: window.into_iter().map(OperatorNode::from).collect(),
         sinks: vec![SinkNode { name: "s".to_owned(), inputs, arrangement: Arrangement::default(), sink }],

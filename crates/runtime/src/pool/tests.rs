@@ -104,7 +104,7 @@ impl Source for OneBatch {
 
 fn node_of(source: Box<dyn Source>) -> SourceNode {
     let (name, schema) = ("t".to_owned(), batch().schema());
-    SourceNode { name, source, schema, time: SourceTime::None, idle_timeout: None }
+    SourceNode { name, source, schema, time: SourceTime::None, idle_timeout: None, alignment: None }
 }
 
 fn batch() -> RecordBatch {

@@ -16,7 +16,7 @@ use crate::clock::{Clock, Hands};
 use crate::graph::{Graph, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef};
 use crate::policy::PolicyName;
 use crate::pool::{ManualWorkers, Pool};
-use crate::run::{Run, RunOptions};
+use crate::run::{Run, RunHandle, RunOptions};
 use crate::sink::{Sink, SinkError};
 use crate::source::{Read, Ready, Source, SourceError};
 
@@ -93,7 +93,8 @@ impl Kernel for Same {
 
 /// Two streams on their way into one.
 struct Running {
-    run: Run,
+    /// Until it has ended.
+    run: Option<Run>,
     workers: ManualWorkers,
     hands: Arc<Hands>,
     fed: [Fed; 2],
@@ -108,14 +109,14 @@ impl Running {
         let (fed, kept): ([Fed; 2], Arc<Mutex<Rows>>) = Default::default();
         let options = RunOptions { block_rows: 4, ..RunOptions::new(&pool) };
         let run = Run::start(graph(&fed, kept.clone()), options, &pool);
-        Running { run, workers, hands, fed, kept }
+        Running { run: Some(run), workers, hands, fed, kept }
     }
 
     /// Does something, as this number says.
     fn step(&mut self, chance: usize) {
         self.hands.advance(Duration::from_micros(chance as u64 % 50));
         if chance.is_multiple_of(7) {
-            self.run.handle().renew(0).expect("it can be made anew at any time");
+            self.handle().renew(0).expect("it can be made anew at any time");
         }
         let worker = chance % self.workers.count();
         self.workers.step(worker);
@@ -126,22 +127,30 @@ impl Running {
         (0..1_000).for_each(|step| self.step(step));
     }
 
-    /// Stops the run: who drops it would wait for workers that nobody moves.
-    fn abort(mut self) {
-        self.run.handle().abort();
-        self.rest();
+    fn handle(&self) -> RunHandle {
+        self.run.as_ref().expect("it has not ended").handle()
     }
 
     fn end(mut self) -> Rows {
         self.fed.iter().for_each(|fed| fed.lock().unwrap().1 = true);
         let ended = (0..STEPS_MAX).any(|step| {
             self.step(step);
-            self.run.handle().has_ended()
+            self.handle().has_ended()
         });
         assert!(ended, "the run ends");
         self.rest();
-        self.run.wait().expect("nothing fails");
+        self.run.take().expect("it has not ended").wait().expect("nothing fails");
         std::mem::take(&mut *self.kept.lock().unwrap())
+    }
+}
+
+impl Drop for Running {
+    /// Stops the run: who drops it would wait for workers that nobody moves.
+    fn drop(&mut self) {
+        if self.run.is_some() {
+            self.handle().abort();
+            self.rest();
+        }
     }
 }
 
@@ -154,6 +163,7 @@ fn graph(fed: &[Fed; 2], kept: Arc<Mutex<Rows>>) -> Graph {
         schema: schema.clone(),
         time: SourceTime::Event { column, delay: 0, ahead_max: None },
         idle_timeout: None,
+        alignment: None,
     });
     let pipelines = (0..fed.len()).map(|index| PipelineNode {
         name: format!("pipeline {index}"),
@@ -169,6 +179,32 @@ fn graph(fed: &[Fed; 2], kept: Arc<Mutex<Rows>>) -> Graph {
         operators: vec![node()],
         sinks: vec![SinkNode { name: "sink".to_owned(), inputs, arrangement: Arrangement::default(), sink }],
     }
+}
+
+/// The source is read next whose event time is furthest behind, not the one that has delivered fewest rows: a stream of which ten times as much time passes
+/// with each row gets no further ahead than the chunks that are decoded at once.
+#[test]
+fn sources_are_read_by_least_event_time() {
+    let policy = PolicyName::named("adaptive").expect("it is the default");
+    let mut running = Running::start(1, policy);
+    let sparse = 10;
+    let rows = |number: i64, step: i64| batch(&[(number * step, number)]);
+    running.fed[0].lock().unwrap().0.extend((0..1_000).map(|number| rows(number, 1)));
+    running.fed[1].lock().unwrap().0.extend((0..100).map(|number| rows(number, sparse)));
+    let has_come = |running: &Running| {
+        let sources = running.handle().progress().sources;
+        [0, 1].map(|source: usize| (sources[source].rows, sources[source].watermark))
+    };
+    let mut ahead_max = 0;
+    while running.kept.lock().unwrap().len() < 1_000 {
+        running.step(1);
+        let [(dense_rows, dense), (sparse_rows, other)] = has_come(&running);
+        if dense_rows > 0 && sparse_rows > 0 {
+            ahead_max = ahead_max.max((dense - other).abs());
+        }
+    }
+    assert!(ahead_max <= 4 * sparse, "{ahead_max} µs");
+    assert_eq!(running.end().len(), 1_100);
 }
 
 /// The rows of two streams, each in the order of its times: which stream a row is of, and how much time lies before it.
@@ -212,10 +248,10 @@ proptest! {
         for (number, chance) in chances.iter().copied().map(usize::from).enumerate() {
             if stops && number == chances.len() / 2 {
                 running.rest();
-                let snapshot = running.run.handle().snapshot(0).expect("it is at rest");
+                let snapshot = running.handle().snapshot(0).expect("it is at rest");
                 found = std::mem::take(&mut *running.kept.lock().unwrap());
-                std::mem::replace(&mut running, Running::start(restored_workers, policy)).abort();
-                running.run.handle().restore(0, &snapshot).expect("it is a snapshot");
+                running = Running::start(restored_workers, policy);
+                running.handle().restore(0, &snapshot).expect("it is a snapshot");
             }
             if let Some(batch) = batches[chance % 2].pop_front() {
                 running.fed[chance % 2].lock().unwrap().0.push_back(batch);

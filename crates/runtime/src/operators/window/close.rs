@@ -79,10 +79,11 @@ impl WindowOperator {
         (0..self.slices().len()).try_for_each(|worker| self.charge_slices_now(worker, shared))
     }
 
-    /// Gives workers tables back that have been cleared.
+    /// Gives workers tables back that have been cleared; where state is short of memory they are freed.
     fn recycle(&self, spare: Vec<Table>, worker: &Worker<'_>) -> Result<(), KernelError> {
         let workers = self.source_slices();
-        for table in spare {
+        let lacks_state = worker.shared.options.budget.lacks_state();
+        for table in spare.into_iter().filter(|_| !lacks_state) {
             // Who has none takes fresh memory for his next slice.
             let nearest_first = workers.iter().cycle().skip(worker.index).take(workers.len());
             let taker = nearest_first.min_by_key(|slices| slices.spare_tables()).expect("there is a worker");

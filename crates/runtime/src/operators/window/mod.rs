@@ -21,15 +21,16 @@ use arrow::datatypes::SchemaRef;
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::{Combination, Emission, SessionSlots, Window};
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
+use pelton_state::count::RowCounter;
 use pelton_state::kernel::{Kernel, KernelError};
 use pelton_state::layout::EntryLayout;
 use pelton_state::ranking::Ranker;
-use pelton_state::slice::SliceId;
+use pelton_state::slice::{SliceId, SliceStore};
 use pelton_state::window::{Contents, Open, SharedSlices};
 
 pub(crate) use self::assign::late;
 use self::control::WindowControl;
-use self::slices::{WorkerSlices, slice_store};
+use self::slices::WorkerSlices;
 pub use self::store::WindowStore;
 use super::{
     Advanced, Control, Due, EarlyRows, Holding, OpenWindows, OperatorNode, Restored, SnapshotError, Start,
@@ -116,12 +117,24 @@ impl WindowNode {
         }
     }
 
+    /// No slices yet, of one worker. `has_others`: where others have rows of the same slices.
+    fn no_store(&self, has_others: bool) -> SliceStore {
+        if let Window::RowsByKey { size, slide } = self.window {
+            let counter = RowCounter::new((size, slide), self.combination, &self.layout, self.has_bounds);
+            return SliceStore::counting(counter);
+        }
+        if Open::takes_pieces(self.combination, &self.layout, self.emission) {
+            return SliceStore::with_pieces(self.layout.clone(), self.combination, has_others);
+        }
+        SliceStore::new(self.layout.clone())
+    }
+
     /// What workers add rows to: nothing yet. Windows that are put together from slices of others have no rows of their own.
     fn no_slices(&self, workers: usize, ports: usize) -> Vec<WorkerSlices> {
         // One worker at a time counts rows by their keys.
         let stores = if let Window::RowsByKey { .. } = self.window { 1 } else { workers };
         let stores = if self.put_together_from.is_some() { 0 } else { stores };
-        let store = |_| WorkerSlices::new(slice_store(self, stores > 1), workers > 1, ports == 1);
+        let store = |_| WorkerSlices::new(self.no_store(stores > 1), workers > 1, ports == 1);
         (0..stores).map(store).collect()
     }
 }
@@ -275,7 +288,7 @@ impl StatefulOperator for WindowOperator {
     fn clear(&self) {
         let node = &self.node;
         let workers = self.slices();
-        workers.iter().for_each(|slices| slices.reset(slice_store(node, workers.len() > 1)));
+        workers.iter().for_each(|slices| slices.reset(node.no_store(workers.len() > 1)));
         node.store.copied().clear();
         *node.store.open() = node.no_windows();
     }

@@ -8,14 +8,12 @@ use std::sync::{Arc, PoisonError};
 
 use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MAX;
-use pelton_data::window::Window;
 use pelton_state::count::{CompleteWindows, RowCounter};
 use pelton_state::pieces::Pieces;
 use pelton_state::slice::{SliceId, SliceStore};
 use pelton_state::table::Table;
 use pelton_state::window::Open;
 
-use super::WindowNode;
 use crate::sync::{Mutex, MutexGuard};
 
 /// A block with rows of so many slices is the last for nearly all of them: they are put aside.
@@ -48,18 +46,6 @@ struct SharedSlices {
     store_spare: usize,
     /// and bytes of it, when a block was added or slices were taken last.
     store_bytes: usize,
-}
-
-/// No slices of a window yet, of one worker. `has_others`: where others have rows of the same slices.
-pub(super) fn slice_store(node: &WindowNode, has_others: bool) -> SliceStore {
-    if let Window::RowsByKey { size, slide } = node.window {
-        let counter = RowCounter::new((size, slide), node.combination, &node.layout, node.has_bounds);
-        return SliceStore::counting(counter);
-    }
-    if Open::takes_pieces(node.combination, &node.layout, node.emission) {
-        return SliceStore::with_pieces(node.layout.clone(), node.combination, has_others);
-    }
-    SliceStore::new(node.layout.clone())
 }
 
 impl SharedSlices {

@@ -8,7 +8,7 @@ use pelton_state::snapshot::{restore, take};
 use pelton_state::waiting::CopiedGroups;
 use pelton_state::window::{Open, WindowState};
 
-use super::slices::{WorkerSlices, slice_store};
+use super::slices::WorkerSlices;
 use super::{SnapshotError, WindowNode};
 use crate::sync::{Mutex, MutexGuard};
 
@@ -79,7 +79,7 @@ impl HeldStore<'_> {
     /// Returns when windows are corrected.
     pub fn restore(&mut self, node: &WindowNode, bytes: &[u8]) -> Result<Vec<Micros>, SnapshotError> {
         let mut open = node.no_windows();
-        let store = |_| slice_store(node, self.workers.len() > 1);
+        let store = |_| node.no_store(self.workers.len() > 1);
         let mut stores: Vec<SliceStore> = self.workers.iter().map(store).collect();
         let mut made = WindowState { open: &mut open, stores: stores.iter_mut().collect() };
         restore(&mut made, bytes)?;
