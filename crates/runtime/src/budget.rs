@@ -153,11 +153,12 @@ impl Budget {
         ChargedRows { all: self.all.clone(), bytes }
     }
 
-    /// Whether the state of all, or of the query, takes a good part of what it may: more of it should not come without need.
+    /// Whether the state of the query, or of all, it among them, takes a good part of what it may: more of it should not come without need.
     pub(crate) fn lacks_state(&self) -> bool {
         let Budget { all, query } = self;
-        all.state.load(Ordering::Relaxed) >= self.state_bytes_max() / SHORT_PART
-            || query.state.load(Ordering::Relaxed) >= query.operator_bytes_max / SHORT_PART
+        let (of_all, of_query) = (all.state.load(Ordering::Relaxed), query.state.load(Ordering::Relaxed));
+        of_query > 0
+            && (of_all >= self.state_bytes_max() / SHORT_PART || of_query >= query.operator_bytes_max / SHORT_PART)
     }
 
     /// Takes more, where the state of all is at most as much as may be then. What a run does not get no other goes without.

@@ -402,7 +402,7 @@ impl Search<'_> {
             }
         };
         // Rows that wait because they are ahead of others are in nobody's way: these may be read, and do not wait.
-        let lacks_state = state.waiting.lacks_state();
+        let lacks_state = alignment::lacks_state(state);
         let may_read =
             |region: &&Region| has_memory(state, region, may_wait) || lacks_state && region.sources.len() > 1;
         for region in state.regions.all.iter().filter(may_read) {
@@ -487,7 +487,7 @@ fn wait_until_ns(state: &State, look: &Look<'_>) -> u64 {
     // One that is due already waits for room, or for what is being done to its windows.
     let reports = state.operators.iter().filter_map(OperatorState::report_ns).filter(|&at| at > now_ns);
     // Room for rows that wait is made by others as well, who do not know whom to wake.
-    let is_held_back = state.waiting.is_limited() && (!state.waiting.has_room() || state.waiting.lacks_state());
+    let is_held_back = state.waiting.is_limited() && (!state.waiting.has_room() || alignment::lacks_state(state));
     let room = is_held_back.then(|| now_ns.saturating_add(ROOM_WAIT_NS));
     reads.chain(reports).chain(room).min().map_or(u64::MAX, |at| at.max(now_ns + 1))
 }

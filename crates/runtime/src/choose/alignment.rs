@@ -30,7 +30,7 @@ pub(super) fn next_read(state: &State, region: &Region, readable: impl Fn(usize)
         let Readable::Now(partition) = readable(source) else { return None };
         return Some(NextRead { source, partition });
     }
-    let lacks_state = state.waiting.lacks_state();
+    let lacks_state = lacks_state(state);
     let rows = |next: &NextRead| (state.sources[next.source].rows, next.source);
     let (mut by_time, mut by_rows): (Option<(Micros, NextRead)>, Option<NextRead>) = (None, None);
     // What is behind and has no room goes first all the same.
@@ -61,11 +61,16 @@ pub(super) fn next_read(state: &State, region: &Region, readable: impl Fn(usize)
 
 /// The source that those which are held back wait for, if any are.
 pub(super) fn awaited(state: &State, region: &Region) -> Option<usize> {
-    let lacks_state = state.waiting.lacks_state();
+    let lacks_state = lacks_state(state);
     let mut sources = region.sources.iter().filter(|&&source| !state.sources[source].ended);
     let is_any_held_back = sources.any(|&source| is_held_back(state, region, source, lacks_state));
     let times = region.sources.iter().filter_map(|&source| Some((open_time(state, source)?, source)));
     times.min().filter(|_| is_any_held_back).map(|(_, source)| source)
+}
+
+/// Whether state is short of memory that is free when time has come further.
+pub(super) fn lacks_state(state: &State) -> bool {
+    state.operators.iter().any(|operator| operator.is_freed_by_time) && state.waiting.lacks_state()
 }
 
 /// Whether a source waits for others whose event time is behind its own: more than they are aligned, or at all where state is short of memory, which is free

@@ -29,6 +29,8 @@ pub(crate) struct OperatorState {
     pub queue: Queue<(usize, Arriving)>,
     /// Blocks come one after the other, in their order.
     pub takes_in_order: bool,
+    /// See [`StatefulOperator::is_freed_by_time`].
+    pub is_freed_by_time: bool,
     /// A worker advances it, or reports.
     pub advancing: bool,
     /// Some of its state has been reported that is not due: the rest is before it advances.
@@ -58,6 +60,7 @@ impl OperatorState {
             inputs: Inputs::new(ports),
             queue: Queue::default(),
             takes_in_order: operator.takes_in_order(),
+            is_freed_by_time: operator.is_freed_by_time(),
             advancing: false,
             reporting: false,
             gives_way: false,

@@ -53,6 +53,11 @@ pub(crate) trait StatefulOperator: Send + Sync {
         false
     }
 
+    /// Whether its state is free when the watermark has passed it. Then streams that are ahead of others wait for these where memory is short.
+    fn is_freed_by_time(&self) -> bool {
+        true
+    }
+
     /// The parts of its state whose memory is measured apart.
     fn accounts(&self, _workers: usize) -> usize {
         1

@@ -102,6 +102,10 @@ impl StatefulOperator for OverOperator {
         self.node.spec.output_time()
     }
 
+    fn is_freed_by_time(&self) -> bool {
+        self.node.spec.time.is_some()
+    }
+
     fn start(&mut self, start: &Start) -> Box<dyn Control> {
         let rows = Mutex::new(self.no_rows(start.ports));
         self.started = OnceLock::from(Started { index: start.index, ports: start.ports, rows });

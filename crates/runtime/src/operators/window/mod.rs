@@ -229,6 +229,10 @@ impl StatefulOperator for WindowOperator {
         matches!(self.node.window, Window::RowsByKey { .. })
     }
 
+    fn is_freed_by_time(&self) -> bool {
+        !self.node.window.counts_rows() && self.node.window != Window::Global
+    }
+
     /// Each worker's, and what they share.
     fn accounts(&self, workers: usize) -> usize {
         workers + 1
