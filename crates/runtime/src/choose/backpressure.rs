@@ -70,18 +70,20 @@ pub(crate) enum HeldBackBy {
     Memory,
 }
 
-/// What a source that could be read waits for, if it does: what is furthest downstream of it and has no room, or another source.
+/// What a source that could be read waits for, if it does: another source whose event time is behind, or what is
+/// furthest downstream of it and has no room.
 pub(crate) fn held_back_by(state: &State, workers: usize) -> Option<HeldBackBy> {
+    // What is held back fills what is behind it as well.
+    let awaited = state.regions.all.iter().find_map(|region| alignment::awaited(state, region)).map(NodeRef::Source);
+    let full_behind = |source| full(state, StreamRef::Source(source), (workers * QUEUED_PER_WORKER_MAX, workers));
     let mut sources = (0..state.sources.len()).filter(|&source| !state.sources[source].ended);
-    let node =
-        sources.find_map(|source| full(state, StreamRef::Source(source), (workers * QUEUED_PER_WORKER_MAX, workers)));
+    let node = awaited.or_else(|| sources.find_map(full_behind));
     let lacks_memory = || {
         let has_room = state.waiting.has_room();
         let is_open = |region: &&Region| region.sources.iter().any(|&source| !state.sources[source].ended);
         state.regions.all.iter().filter(is_open).any(|region| !has_memory(state, region, has_room))
     };
-    let awaited = || state.regions.all.iter().find_map(|region| alignment::awaited(state, region)).map(NodeRef::Source);
-    node.or_else(awaited).map(HeldBackBy::Node).or_else(|| lacks_memory().then_some(HeldBackBy::Memory))
+    node.map(HeldBackBy::Node).or_else(|| lacks_memory().then_some(HeldBackBy::Memory))
 }
 
 /// What keeps a stream from going on.
