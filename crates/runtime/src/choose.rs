@@ -402,9 +402,9 @@ impl Search<'_> {
             }
         };
         // Rows that wait because they are ahead of others are in nobody's way: these may be read, and do not wait.
-        let lacks_state = alignment::lacks_state(state);
-        let may_read =
-            |region: &&Region| has_memory(state, region, may_wait) || lacks_state && region.sources.len() > 1;
+        let may_read = |region: &&Region| {
+            has_memory(state, region, may_wait) || region.sources.len() > 1 && alignment::lacks_state(state)
+        };
         for region in state.regions.all.iter().filter(may_read) {
             let Some(NextRead { source, partition }) = alignment::next_read(state, region, readable) else { continue };
             let asked_ns = self.profile(NodeRef::Source(source)).last_run_ns;

@@ -42,11 +42,8 @@ pub(super) fn next_read(state: &State, region: &Region, readable: impl Fn(usize)
             (Readable::WithRoom, Some(time)) => time_max = time_max.min(time),
             (Readable::Now(_), Some(_)) if is_held_back(state, region, source, lacks_state) => {}
             (Readable::Now(partition), Some(time)) => {
-                let next = NextRead { source, partition };
-                let is_before = |least: &(Micros, NextRead)| (time, rows(&next)) < (least.0, rows(&least.1));
-                if by_time.as_ref().is_none_or(is_before) {
-                    by_time = Some((time, next));
-                }
+                let next = (time, NextRead { source, partition });
+                by_time = by_time.into_iter().chain([next]).min_by_key(|(time, next)| (*time, rows(next)));
             }
             (Readable::Now(partition), None) => {
                 let next = NextRead { source, partition };

@@ -18,7 +18,7 @@ pub(super) fn takes_block(
 ) -> bool {
     let node = &state.operators[operator];
     operator_has_room(state, operator, room)
-        && !(node.is_freed_by_time && state.waiting.lacks_state() && node.inputs.is_ahead(port))
+        && !(node.is_freed_by_time && node.inputs.is_ahead(port) && state.waiting.lacks_state())
         && node.control.takes_block(&node.inputs, feeding.slices_per_block <= 1, workers)
 }
 

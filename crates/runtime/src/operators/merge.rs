@@ -1,7 +1,7 @@
 //! An operator that only tests have: it merges streams in event-time order. It shows what an operator needs, and its tests show that the
 //! contract holds: nothing else of the runtime knows it.
 
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
@@ -26,7 +26,7 @@ const PART_ROWS: usize = 3;
 /// Two columns: numbers, and their times.
 struct Merge {
     /// Which of the graph's operators, once it has started.
-    index: OnceLock<usize>,
+    index: Option<usize>,
     /// Times and numbers of rows that the watermark has not passed.
     waiting: Mutex<Vec<(Micros, i64)>>,
 }
@@ -35,7 +35,7 @@ struct Merge {
 struct MergeControl(Micros);
 
 fn node() -> OperatorNode {
-    OperatorNode(Box::new(Merge { index: OnceLock::new(), waiting: Mutex::default() }))
+    OperatorNode(Box::new(Merge { index: None, waiting: Mutex::default() }))
 }
 
 /// Rows of these times and numbers.
@@ -66,7 +66,7 @@ impl StatefulOperator for Merge {
     }
 
     fn start(&mut self, start: &Start) -> Box<dyn Control> {
-        self.index = OnceLock::from(start.index);
+        self.index = Some(start.index);
         Box::new(MergeControl(WATERMARK_MIN))
     }
 
@@ -90,7 +90,7 @@ impl StatefulOperator for Merge {
         let count = waiting.partition_point(|(time, _)| *time < due.until).min(PART_ROWS);
         let leaving: Vec<(Micros, i64)> = waiting.drain(..count).collect();
         let until = waiting.first().map_or(due.until, |(time, _)| due.until.min(*time));
-        let operator = *self.index.get().expect("the run has started");
+        let operator = self.index.expect("the run has started");
         worker.shared.account.charge_now(operator, 0, size_of_val(waiting.as_slice()))?;
         let rows = leaving.last().map(|(newest, _)| (batch(&leaving), *newest)).into_iter().collect();
         Ok(Advanced { until, leaving: Leaving::Now(Ok(Left { rows, until, late_rows: 0, late: None })) })

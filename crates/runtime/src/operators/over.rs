@@ -1,6 +1,6 @@
 //! Functions OVER rows: rows wait until the watermark has passed them, and are computed in the order of their times by one worker at a time.
 
-use std::sync::{OnceLock, PoisonError};
+use std::sync::PoisonError;
 
 use arrow::array::{Int64Array, RecordBatch};
 use pelton_data::block::ticks;
@@ -35,7 +35,7 @@ pub struct OverNode {
 struct OverOperator {
     node: OverNode,
     /// Once it has started.
-    started: OnceLock<Started>,
+    started: Option<Started>,
 }
 
 struct Started {
@@ -47,13 +47,13 @@ struct Started {
 
 impl From<OverNode> for OperatorNode {
     fn from(node: OverNode) -> OperatorNode {
-        OperatorNode(Box::new(OverOperator { node, started: OnceLock::new() }))
+        OperatorNode(Box::new(OverOperator { node, started: None }))
     }
 }
 
 impl OverOperator {
     fn started(&self) -> &Started {
-        self.started.get().expect("the run has started")
+        self.started.as_ref().expect("the run has started")
     }
 
     fn rows(&self) -> MutexGuard<'_, OverRows> {
@@ -108,7 +108,7 @@ impl StatefulOperator for OverOperator {
 
     fn start(&mut self, start: &Start) -> Box<dyn Control> {
         let rows = Mutex::new(self.no_rows(start.ports));
-        self.started = OnceLock::from(Started { index: start.index, ports: start.ports, rows });
+        self.started = Some(Started { index: start.index, ports: start.ports, rows });
         Box::new(OverControl { passed: WATERMARK_MIN })
     }
 

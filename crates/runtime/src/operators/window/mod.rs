@@ -14,7 +14,7 @@ mod store;
 mod take;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -152,19 +152,19 @@ struct WindowOperator {
     node: WindowNode,
     subscribers: Vec<usize>,
     /// Which of the graph's operators, once it has started.
-    index: OnceLock<usize>,
+    index: Option<usize>,
 }
 
 impl From<WindowNode> for OperatorNode {
     fn from(node: WindowNode) -> OperatorNode {
         let subscribers = node.shared_by.iter().map(|shared| shared.operator).collect();
-        OperatorNode(Box::new(WindowOperator { node, subscribers, index: OnceLock::new() }))
+        OperatorNode(Box::new(WindowOperator { node, subscribers, index: None }))
     }
 }
 
 impl WindowOperator {
     fn index(&self) -> usize {
-        *self.index.get().expect("the run has started")
+        self.index.expect("the run has started")
     }
 
     /// What each worker has of it.
@@ -241,7 +241,7 @@ impl StatefulOperator for WindowOperator {
     fn start(&mut self, start: &Start) -> Box<dyn Control> {
         let node = &self.node;
         node.store.start(node.no_slices(start.workers, start.ports), node.no_windows());
-        self.index = OnceLock::from(start.index);
+        self.index = Some(start.index);
         Box::new(WindowControl::new(node.window, node.emission, node.is_shared()))
     }
 
