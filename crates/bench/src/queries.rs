@@ -164,10 +164,10 @@ fn show(from: &[Progress], until: &[Progress], rate: Option<usize>) -> Result<Sh
             behind_s = f64::max(behind_s, until.elapsed.as_secs_f64() - rows(until) / rate as f64);
         }
         let ns = |time: Duration| time.as_nanos() as f64;
-        decisions += (until.load.decisions - from.load.decisions) as f64;
-        deciding_ns += ns(until.load.deciding) - ns(from.load.deciding);
-        busy_ns += ns(until.load.busy) - ns(from.load.busy);
-        let own = until.latency_since(from).processing_ns;
+        decisions += (until.run().load.decisions - from.run().load.decisions) as f64;
+        deciding_ns += ns(until.run().load.deciding) - ns(from.run().load.deciding);
+        busy_ns += ns(until.run().load.busy) - ns(from.run().load.busy);
+        let own = until.run().latency_since(from.run()).processing_ns;
         match &mut latency_ns {
             None => latency_ns = Some(own),
             Some(all) => all.add(own).map_err(|error| BenchError::Input(error.to_string()))?,

@@ -16,9 +16,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
 use arrow::datatypes::Int64Type;
-use pelton::progress::{Progress, time_with_unit};
+use pelton::Progress;
 use pelton::query::QueryControl;
 use pelton::{PushSource, Query, Session};
+use pelton_runtime::progress::time_with_unit;
 
 use crate::BenchError;
 use crate::latency::mixed;
@@ -298,7 +299,7 @@ pub fn soak(
     for ((soaked, feeder), reader) in QUERIES.iter().zip(feeders).zip(readers) {
         let fed = feeder.join().expect(joined)?;
         let (counted, progress) = reader.join().expect(joined)?;
-        let rejected = progress.sources.iter().map(|source| source.left_out.rejected.count).sum();
+        let rejected = progress.sources.iter().map(|source| source.left_out.skipped_rows).sum();
         let (name, times, late) = (soaked.name, soaked.times, progress.late_rows());
         accounts.push(Account { name, fed, counted, times, late, rejected });
     }
@@ -416,7 +417,8 @@ fn watch(
 fn status(course: Course, now: Duration, controls: &[QueryControl], resident: Option<&f64>) -> String {
     let all: Vec<Progress> = controls.iter().map(QueryControl::progress).collect();
     let sum = |of_one: fn(&Progress) -> f64| all.iter().map(of_one).sum::<f64>();
-    let p99_us = all.iter().map(|progress| progress.latency().processing_ns.value_at_quantile(0.99) / 1_000).max();
+    let p99_us =
+        all.iter().map(|progress| progress.run().latency().processing_ns.value_at_quantile(0.99) / 1_000).max();
     let held = QUERIES.iter().zip(&all);
     let held = held
         .filter_map(|(soaked, progress)| Some(format!("{} by {}", soaked.name, progress.load.held_back_by.as_ref()?)));

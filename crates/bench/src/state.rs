@@ -19,7 +19,7 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
         let control = query.control();
         let mut most = 0;
         while !control.has_ended() {
-            most = most.max(control.progress().stateful.iter().map(|operator| operator.state_bytes).sum());
+            most = most.max(control.progress().operators.iter().map(|operator| operator.state_bytes).sum());
             std::thread::sleep(LOOK_INTERVAL);
         }
         query.wait()?;

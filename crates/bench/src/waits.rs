@@ -30,7 +30,7 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
 /// The pipeline that takes longest to compile.
 fn compilation_ms(statements: &Statements, workers: usize) -> Result<f64, BenchError> {
     let query = measure::start(&statements.setup, &statements.query, &[("pelton.tier", "compile")], workers)?;
-    let longest = query.progress().pipelines.iter().map(|pipeline| pipeline.preparation).max().unwrap_or_default();
+    let longest = query.progress().pipelines.iter().map(|pipeline| pipeline.code.preparation).max().unwrap_or_default();
     query.collect()?;
     Ok(longest.as_secs_f64() * 1e3)
 }

@@ -3,17 +3,18 @@
 use std::fmt::Write;
 
 use pelton_runtime::adapt::story::{Event, Story};
+use pelton_runtime::progress::Progress;
 
 use crate::display::cut;
 use crate::error::Error;
-use crate::query::{NamedStories, Query, Summary};
+use crate::query::{NamedStories, Query};
 
 /// Waits for a query's end, drops its rows, and says what it cost, or what became of its code.
 pub(crate) fn to_its_end(query: Query, is_verbose: bool) -> Result<String, Error> {
     let stories = query.stories().to_vec();
     match query.wait() {
         Ok(_) if is_verbose => Ok(text(&stories)),
-        Ok(summary) => Ok(operators(&summary)),
+        Ok(summary) => Ok(operators(summary.run())),
         Err(Error::Run(error)) => {
             let story = if is_verbose { text(&stories) } else { pipelines(&stories) };
             Err(Error::Analyzed { error, story })
@@ -26,7 +27,7 @@ pub(crate) fn to_its_end(query: Query, is_verbose: bool) -> Result<String, Error
 const NAME_MAX: usize = 44;
 
 /// What each operator of a query did and cost, and what was left out.
-fn operators(summary: &Summary) -> String {
+fn operators(summary: &Progress) -> String {
     let mut text = format!("== operators, in {:.3} s ==\n", summary.elapsed.as_secs_f64());
     let mut row = |[name, rows_in, rows_out, busy, state]: [&str; 5]| {
         line(&mut text, 0, &format!("{name:<NAME_MAX$}{rows_in:>13}{rows_out:>13}{busy:>12}{state:>14}"));

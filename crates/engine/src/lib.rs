@@ -19,7 +19,7 @@
 //! ```
 //!
 //! In reading order: [`session`], [`statement`], [`settings`], `setting_list` (all of them), `table` (what `CREATE TABLE` does), `event_time` (where that is computed), `emission` (when windows are reported), `execute` (from a program to a run), `tier` (interpreted
-//! first, compiled a moment later), [`query`] (a running query and its results), `waiting` (what it waits for), `running` (how it fares), `operators` (what each of its operators costs), `adaptation_events` (what happens to its code), `late` (what came too late for it), [`push`] and [`pull`] (rows from your program, and for it), `results` (on their way to whoever reads them), [`builder`] (queries
+//! first, compiled a moment later), [`query`] (a running query and its results), [`progress`] (its figures), `waiting` (what it waits for), `running` (how it fares), `operators` (what each of its operators costs), `adaptation_events` (what happens to its code), `late` (what came too late for it), [`push`] and [`pull`] (rows from your program, and for it), `results` (on their way to whoever reads them), [`builder`] (queries
 //! as calls instead of text), [`function`], [`explain`], `analyze` (what became of a query's code), [`display`].
 
 pub mod session;
@@ -45,6 +45,8 @@ mod inserts;
 mod tier;
 
 pub mod query;
+
+pub mod progress;
 
 mod waiting;
 
@@ -74,14 +76,13 @@ pub mod display;
 
 pub mod error;
 
-pub use adaptation_events::{AdaptationEvent, AdaptationEvents};
+pub use adaptation_events::{AdaptationEvent, AdaptationEvents, AdaptationKind};
 pub use arrow;
 pub use builder::QueryBuilder;
 pub use error::Error;
 pub use pelton_connectors::options::suggest;
 pub use pelton_plan::Place;
-pub use pelton_runtime::{adapt, clock, pool, progress};
-pub use pelton_state::kernel::Tier;
+pub use progress::Progress;
 pub use pull::PullSink;
 pub use push::PushSource;
 pub use query::{Query, Summary};

@@ -7,12 +7,12 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures_core::Stream;
 use pelton_runtime::adapt::story::Stories;
-use pelton_runtime::progress::Progress;
 use pelton_runtime::run::{Run, RunHandle, WeakRunHandle};
 
 use crate::adaptation_events::AdaptationEvents;
 use crate::error::Error;
 use crate::inserts::Inserts;
+use crate::progress::Progress;
 use crate::results::Results;
 
 /// The progress of a query at its end.
@@ -139,10 +139,10 @@ impl Query {
     pub fn wait(mut self) -> Result<Summary, Error> {
         while self.results.as_mut().and_then(Results::next).is_some() {}
         let run = self.run.take().expect("a query is waited for once");
-        run.wait().map_err(|error| self.inserts.named(error))
+        run.wait().map(Progress::from).map_err(|error| self.inserts.named(error))
     }
 
-    /// The progress of the query, and what its windows wait for.
+    /// The progress of the query, and what its operators wait for.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -152,15 +152,13 @@ impl Query {
     ///      GROUP BY window_start, window_end",
     /// )?;
     /// let progress = query.progress();
-    /// let (operator, open) = progress.windows().next().expect("it has windows");
-    /// assert!(open.next_end.is_none());
-    /// assert_eq!(operator.held_back_by.as_ref().map(|laggard| laggard.source.as_str()), Some("clicks"));
+    /// assert_eq!(progress.operators[0].held_back_by, Some(("clicks".to_owned(), 0)));
     /// # drop(clicks);
     /// # query.collect()?;
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn progress(&self) -> Progress {
-        self.handle.progress()
+        self.handle.progress().into()
     }
 
     /// The adaptation events of the query's code, from its start on and as they occur. `EXPLAIN ANALYZE VERBOSE` prints them.
@@ -173,12 +171,12 @@ impl Query {
     /// let mut events = query.adaptation_events();
     /// let first = events.next().expect("the query has code");
     /// assert_eq!(first.pipeline, "pipeline 0: numbers → rows");
-    /// assert_eq!(first.event.summary(), "variant 0 runs: compiled, generic");
+    /// assert_eq!(first.summary, "variant 0 runs: compiled, generic");
     /// // Nothing more has happened yet; it may be asked again, and when the query has ended.
     /// assert!(events.next().is_none());
     /// # drop(numbers);
     /// # query.collect()?;
-    /// assert_eq!((events.count(), first.event.number), (0, 0));
+    /// assert_eq!((events.count(), first.number), (0, 0));
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn adaptation_events(&self) -> AdaptationEvents {
@@ -303,7 +301,7 @@ impl QueryControl {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn progress(&self) -> Progress {
-        self.0.progress()
+        self.0.progress().into()
     }
 
     /// What runs, for the project's own tests of it.

@@ -21,7 +21,7 @@ use crate::display::text_rows;
 use crate::error::Error;
 use crate::function::{AggregateFunction, scalar_function};
 use crate::query::{Query, QueryControl};
-use crate::settings::{Settings, all_settings};
+use crate::settings::{Settings, user_settings};
 use crate::statement::{Outcome, Prepared};
 use crate::{analyze, flink_options, table};
 use known::{Known, Started};
@@ -44,41 +44,16 @@ impl Session {
         Session::with_clock(Clock::default())
     }
 
-    /// A session with this clock for processing time and idle timeouts. A test may advance the clock
-    /// itself. (The pace of generated rows follows the machine's clock.)
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use std::time::Duration;
-    /// use pelton::clock::{Clock, Hands};
-    /// let hands = Arc::new(Hands::default());
-    /// let session = pelton::Session::with_clock(Clock::Manual(hands.clone()));
-    /// let ticks = session.push_table("ticks", "i BIGINT NOT NULL, at AS PROCTIME()")?;
-    /// let query = session.sql(
-    ///     "SELECT window_start, COUNT(*) AS n FROM TUMBLE(TABLE ticks, DESCRIPTOR(at), INTERVAL '1' HOUR)
-    ///      GROUP BY window_start, window_end",
-    /// )?;
-    /// hands.advance(Duration::from_hours(1));
-    /// # drop(ticks);
-    /// # query.collect()?;
-    /// # Ok::<(), pelton::Error>(())
-    /// ```
+    /// A session with this clock for processing time and idle timeouts, for the project's own tests. (The pace of
+    /// generated rows follows the machine's clock.)
+    #[doc(hidden)]
     pub fn with_clock(clock: Clock) -> Session {
         Session::knowing(Known::new(clock))
     }
 
-    /// A session whose queries run on the workers of this pool, which may be shared with other sessions, or be driven by a test
-    /// ([`Pool::manual`]); changing `pelton.workers` gives the session its own pool.
-    ///
-    /// ```
-    /// use pelton::clock::Clock;
-    /// use pelton::pool::Pool;
-    /// let pool = Pool::new(1, Clock::system());
-    /// let (one, other) = (pelton::Session::with_pool(pool.clone()), pelton::Session::with_pool(pool));
-    /// one.sql("SELECT 1")?.collect()?;
-    /// other.sql("SELECT 2")?.collect()?;
-    /// # Ok::<(), pelton::Error>(())
-    /// ```
+    /// A session whose queries run on the workers of this pool, which other sessions may share and a test may drive
+    /// ([`Pool::manual`]), for the project's own tests; changing `pelton.workers` gives the session its own pool.
+    #[doc(hidden)]
     pub fn with_pool(pool: Pool) -> Session {
         let mut known = Known::new(pool.clock().clone());
         known.catalog_mut().set("pelton.workers", pool.workers().to_string());
@@ -427,7 +402,7 @@ fn show(catalog: &Catalog, statement: &Statement) -> Result<RecordBatch, Error> 
     if matches!(statement, Statement::ShowSettings) {
         let value = |key: &str| catalog.setting(key).unwrap_or("(default)").to_owned();
         let rows =
-            all_settings().map(|setting| vec![setting.key.to_owned(), value(setting.key), setting.takes.to_owned()]);
+            user_settings().map(|setting| vec![setting.key.to_owned(), value(setting.key), setting.takes.to_owned()]);
         return Ok(text_rows(&["key", "value", "takes"], rows));
     }
     match pelton_plan::show::show(catalog, statement)? {

@@ -1,7 +1,7 @@
 //! Every setting of a session: its key, what it takes, what holds without it, and what it does.
 //!
-//! Checks of `SET`, the rows of `SET` without a key and `docs/settings.md` are made from this list. It needs nothing else, so that the program that writes the
-//! document can include it.
+//! Checks of `SET`, the rows of `SET` without a key and `docs/settings.md` are made from this list. Those for tests can be set, and are listed nowhere. The list needs
+//! nothing else, so that the program that writes the document can include it.
 
 /// One setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +14,27 @@ pub struct SettingEntry {
     pub default: &'static str,
     /// What it does, in a sentence.
     pub text: &'static str,
-    /// The feature that the program must be built with for it; empty if none.
-    pub feature: &'static str,
+    /// Who sets it.
+    pub audience: Audience,
+}
+
+/// Who sets a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Users.
+    Users,
+    /// The project's own tests and benchmarks.
+    Tests,
+    /// The same, in programs that are built with the feature `queues`.
+    TestsWithQueues,
 }
 
 const fn setting(key: &'static str, takes: &'static str, default: &'static str, text: &'static str) -> SettingEntry {
-    SettingEntry { key, takes, default, text, feature: "" }
+    SettingEntry { key, takes, default, text, audience: Audience::Users }
+}
+
+const fn for_tests(key: &'static str, takes: &'static str, default: &'static str, text: &'static str) -> SettingEntry {
+    SettingEntry { audience: Audience::Tests, ..setting(key, takes, default, text) }
 }
 
 const A_PERMISSION: &str = "'auto', 'pin' or 'forbid'";
@@ -34,43 +49,38 @@ pub const SETTINGS: &[SettingEntry] = &[
         "auto",
         "The code that runs a query: interpreted at once and compiled a moment later, interpreted only, or compiled from the first row on.",
     ),
-    setting(
-        "pelton.adapt",
-        "'on', 'off', 'profile' or 'random'",
-        "on",
-        "Code changes to suit the data when that pays, or never. 'profile' only profiles, to measure what that costs; 'random' is for tests.",
-    ),
-    setting(
+    setting("pelton.adapt", "'on' or 'off'", "on", "Code changes to suit the data when that pays, or never."),
+    for_tests(
         "pelton.adapt.predicate-order",
         A_PERMISSION,
         "auto",
         "Predicates are tested in another order than they were written in.",
     ),
-    setting(
+    for_tests(
         "pelton.adapt.tier",
         A_PERMISSION,
         "auto",
         "Interpreted code takes the place of compiled code where it takes less time.",
     ),
-    setting(
+    for_tests(
         "pelton.adapt.dense-keys",
         A_PERMISSION,
         "auto",
         "Integer keys that lie close together have entries side by side.",
     ),
-    setting(
+    for_tests(
         "pelton.adapt.fetch-ahead",
         A_PERMISSION,
         "auto",
         "Compiled code prefetches columns some rows before it reads them.",
     ),
-    setting(
+    for_tests(
         "pelton.adapt.no-nulls",
         A_PERMISSION,
         "auto",
         "Compiled code does not check for NULL in blocks that have none.",
     ),
-    setting(
+    for_tests(
         "pelton.adapt.costs",
         "nanoseconds a row such as 'compiled 3, interpreted 2, reordered 1, fetch-ahead 1; from 400000: interpreted 9'",
         "measured",
@@ -102,10 +112,10 @@ pub const SETTINGS: &[SettingEntry] = &[
         "How long the order of a policy holds, and a worker stays with a query.",
     ),
     SettingEntry {
-        feature: "queues",
+        audience: Audience::TestsWithQueues,
         ..setting("pelton.data-passing", "'blocks' or 'queues'", "blocks", "What operators pass to each other.")
     },
-    setting(
+    for_tests(
         "pelton.windows",
         "'slices', 'apart' or 'buckets'",
         "slices",

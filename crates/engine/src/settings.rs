@@ -17,7 +17,7 @@ use pelton_state::layout::DenseKeys;
 
 use crate::error::Error;
 use crate::flink_options;
-use crate::setting_list::{SETTINGS, SettingEntry};
+use crate::setting_list::{Audience, SETTINGS, SettingEntry};
 
 /// Which code runs a query's pipelines: `SET 'pelton.tier' = …`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -133,9 +133,14 @@ const A_PIN: &str = match cfg!(target_os = "linux") {
 /// How often.
 pub(crate) const EARLY_DELAY: &str = "table.exec.emit.early-fire.delay";
 
-/// The settings that this program has.
-pub(crate) fn all_settings() -> impl Iterator<Item = &'static SettingEntry> {
-    SETTINGS.iter().filter(|setting| setting.feature.is_empty() || cfg!(feature = "queues"))
+/// The settings that this program has, those for tests included.
+fn all_settings() -> impl Iterator<Item = &'static SettingEntry> {
+    SETTINGS.iter().filter(|setting| setting.audience != Audience::TestsWithQueues || cfg!(feature = "queues"))
+}
+
+/// The settings that users see.
+pub(crate) fn user_settings() -> impl Iterator<Item = &'static SettingEntry> {
+    SETTINGS.iter().filter(|setting| setting.audience == Audience::Users)
 }
 
 impl Default for Settings {
@@ -327,7 +332,10 @@ fn unknown(key: &str) -> String {
     let nearest = || closest(key, keys().chain(flink_options::keys()));
     match with_more().or_else(nearest).or_else(without_prefix) {
         Some(meant) => format!("does not exist; did you mean '{meant}'?"),
-        None => format!("does not exist; there are {}", keys().collect::<Vec<_>>().join(", ")),
+        None => {
+            let keys: Vec<&str> = user_settings().map(|setting| setting.key).collect();
+            format!("does not exist; there are {}", keys.join(", "))
+        }
     }
 }
 

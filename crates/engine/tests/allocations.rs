@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pelton::arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use pelton::clock::{Clock, Hands};
-use pelton::pool::{ManualWorkers, Pool};
 use pelton::{Query, Session};
+use pelton_runtime::clock::{Clock, Hands};
+use pelton_runtime::pool::{ManualWorkers, Pool};
 
 /// Counts the calls of threads that ask for it.
 struct Counting;

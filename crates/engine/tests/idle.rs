@@ -57,9 +57,9 @@ fn texts(batch: &RecordBatch) -> Vec<String> {
 /// that what has happened before is still done.
 fn decisions(query: &Query) -> u64 {
     let count = |_| {
-        let before = query.progress().load.decisions;
+        let before = query.progress().run().load.decisions;
         std::thread::sleep(Duration::from_millis(500));
-        query.progress().load.decisions - before
+        query.progress().run().load.decisions - before
     };
     let mut counts = (0..3).map(count);
     let first = counts.next().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pelton::progress::{Progress, SourceProgress};
+use pelton::progress::{AbsentColumn, Progress, SourceProgress};
 
 use crate::print::count;
 
@@ -30,14 +30,14 @@ impl AbsenceWarning {
     fn warnings(&mut self, progress: &Progress, rows_min: u64, which: &str) -> Vec<String> {
         let mut lines = Vec::new();
         for (index, source) in progress.sources.iter().enumerate() {
-            for column in source.left_out.absent.columns.iter().filter(|column| column.rows >= rows_min) {
+            for column in source.left_out.absent_columns.iter().filter(|column| column.rows >= rows_min) {
                 if self.told.insert((index, column.name.clone())) {
                     let (kind, unit) = if column.is_field { ("field", "object") } else { ("column", "row") };
                     let rows = match column.rows {
                         1 => format!("is not in the only {unit}"),
                         rows => format!("is in none of {which}{} {unit}s", count(rows)),
                     };
-                    lines.push(warning(source, &format!("{kind} '{}' {rows}", column.name), &column.hint));
+                    lines.push(warning(source, column, &format!("{kind} '{}' {rows}", column.name)));
                 }
             }
         }
@@ -45,9 +45,8 @@ impl AbsenceWarning {
     }
 }
 
-fn warning(source: &SourceProgress, absence: &str, hint: &str) -> String {
-    let absent = &source.left_out.absent;
-    let others = if absent.has_other_places { " and others" } else { "" };
-    let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
-    format!("warning: {}: {absence} of {}{others}, and is NULL{hint}", source.name, absent.place)
+fn warning(source: &SourceProgress, column: &AbsentColumn, absence: &str) -> String {
+    let others = if column.has_other_inputs { " and others" } else { "" };
+    let hint = if column.hint.is_empty() { String::new() } else { format!("; {}", column.hint) };
+    format!("warning: {}: {absence} of {}{others}, and is NULL{hint}", source.name, column.input)
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use pelton::display::instant;
-use pelton::progress::{Leap, Progress, SourceProgress};
+use pelton::progress::{Progress, SourceProgress, WatermarkStep};
 
 use crate::print::count;
 
@@ -18,7 +18,7 @@ const SHARE_MIN: u64 = 10;
 
 /// Rows of sources that have event time, or of all where none has.
 pub fn rows_read(progress: &Progress) -> u64 {
-    let with_time = || progress.sources.iter().filter(|source| source.leap.is_some());
+    let with_time = || progress.sources.iter().filter(|source| source.longest_watermark_step.is_some());
     let rows: u64 = with_time().map(|source| source.rows).sum();
     if rows > 0 { rows } else { progress.sources.iter().map(|source| source.rows).sum() }
 }
@@ -55,21 +55,21 @@ fn is_remarkable(late: u64, read: u64) -> bool {
 
 /// For each source the row that moved its watermark furthest, and what would bound that.
 fn reasons(progress: &Progress) -> String {
-    let leaps = progress.sources.iter().filter_map(|source| Some((source, source.leap.as_ref()?)));
-    leaps.map(|(source, leap)| reason(source, leap, now_micros())).collect()
+    let steps = progress.sources.iter().filter_map(|source| Some((source, source.longest_watermark_step.as_ref()?)));
+    steps.map(|(source, step)| reason(source, step, now_micros())).collect()
 }
 
-fn reason(source: &SourceProgress, leap: &Leap, now: i64) -> String {
+fn reason(source: &SourceProgress, step: &WatermarkStep, now: i64) -> String {
     let name = &source.name;
-    let place = leap.provenance.as_ref().map(|row| format!(" ({}, row {})", row.input, row.first_row));
+    let place = step.row.as_ref().map(|(input, row)| format!(" ({input}, row {row})"));
     let place = place.unwrap_or_default();
     let moved = format!(
         "\n  table {name}: a row{place} with event time {} moved the watermark from {} to {}",
-        instant(leap.event_time),
-        instant(leap.from),
-        instant(leap.to)
+        instant(step.event_time),
+        instant(step.from),
+        instant(step.to)
     );
-    let advice = if leap.event_time > now {
+    let advice = if step.event_time > now {
         format!(
             "\n  'scan.watermark.max-ahead' = '1 h' in CREATE TABLE {name} keeps rows that are further ahead of the clock from moving it"
         )
@@ -88,30 +88,23 @@ fn now_micros() -> i64 {
 mod tests {
     use super::*;
 
-    fn source(event_time: i64) -> (SourceProgress, Leap) {
-        let leap = Leap { event_time, from: 0, to: event_time - 5_000_000, provenance: None };
-        let source = SourceProgress {
-            name: "t".to_owned(),
-            rows: 1_000,
-            rows_per_s: 0.0,
-            bytes: 0,
-            left_out: Default::default(),
-            watermark: 0,
-            is_being_read: false,
-            leap: Some(leap.clone()),
-        };
-        (source, leap)
+    fn source(event_time: i64) -> (SourceProgress, WatermarkStep) {
+        let mut source = SourceProgress::default();
+        source.name = "t".to_owned();
+        let mut step = WatermarkStep::default();
+        (step.event_time, step.to) = (event_time, event_time - 5_000_000);
+        (source, step)
     }
 
     #[test]
     fn a_row_ahead_of_the_clock_is_bounded_by_the_option_and_another_by_the_watermark() {
-        let (ahead, leap) = source(4_102_444_800_000_000);
-        let said = reason(&ahead, &leap, 1_700_000_000_000_000);
+        let (ahead, step) = source(4_102_444_800_000_000);
+        let said = reason(&ahead, &step, 1_700_000_000_000_000);
         let expected = "\n  table t: a row with event time 2100-01-01 00:00:00 moved the watermark from 1970-01-01 00:00:00 to 2099-12-31 23:59:55\
             \n  'scan.watermark.max-ahead' = '1 h' in CREATE TABLE t keeps rows that are further ahead of the clock from moving it";
         assert_eq!(said, expected);
-        let (behind, leap) = source(1_600_000_000_000_000);
-        let said = reason(&behind, &leap, 1_700_000_000_000_000);
+        let (behind, step) = source(1_600_000_000_000_000);
+        let said = reason(&behind, &step, 1_700_000_000_000_000);
         assert!(
             said.ends_with("\n  a longer interval in WATERMARK FOR of table t waits longer for late rows"),
             "{said}"

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use pelton::progress::Holding;
+use pelton::progress::OperatorState;
 use pelton::query::QueryControl;
 use pelton::{Outcome, Query, Session, Summary};
 
@@ -222,24 +222,24 @@ fn report_left_out(summary: &Summary) {
     }
     for source in &summary.sources {
         let (name, left_out) = (&source.name, &source.left_out);
-        if left_out.rejected.count > 0 {
-            say!("warning: {name}: {} rows could not be read and were skipped", count(left_out.rejected.count));
-            left_out.rejected.first.iter().for_each(|rejected| say!("  {}", rejected.error));
+        if left_out.skipped_rows > 0 {
+            say!("warning: {name}: {} rows could not be read and were skipped", count(left_out.skipped_rows));
+            left_out.skipped_errors.iter().for_each(|error| say!("  {error}"));
         }
-        if left_out.nulled.count > 0 {
-            say!("warning: {name}: {} values could not be read and are NULL", count(left_out.nulled.count));
-            left_out.nulled.first.iter().for_each(|nulled| say!("  {}", nulled.error));
+        if left_out.null_values > 0 {
+            say!("warning: {name}: {} values could not be read and are NULL", count(left_out.null_values));
+            left_out.null_errors.iter().for_each(|error| say!("  {error}"));
         }
-        if left_out.dropped_count > 0 {
-            say!("warning: {name}: {} rows were not read in time and were dropped", count(left_out.dropped_count));
+        if left_out.dropped_rows > 0 {
+            say!("warning: {name}: {} rows were not read in time and were dropped", count(left_out.dropped_rows));
         }
     }
     let of_all = |late: u64| format!("{} of {} rows", count(late), count(lateness::rows_read(summary).max(late)));
-    for operator in summary.stateful.iter().filter(|operator| operator.late_rows > 0) {
+    for operator in summary.operators.iter().filter(|operator| operator.late_rows > 0) {
         let (name, late) = (&operator.name, of_all(operator.late_rows));
-        let after = match operator.holding {
-            Holding::Windows(_) => "their window had closed",
-            Holding::Rows(_) => "the watermark had passed them",
+        let after = match operator.state {
+            OperatorState::Windows { .. } => "their window had closed",
+            _ => "the watermark had passed them",
         };
         say!("warning: {name}: {late} came after {after} and were left out");
     }
@@ -247,14 +247,16 @@ fn report_left_out(summary: &Summary) {
     if !reasons.is_empty() {
         say!("{reasons}");
     }
-    for operator in summary.stateful.iter().filter(|operator| operator.unreported() > 0) {
-        let (name, unreported) = (&operator.name, count(operator.unreported()));
-        match (&operator.holding, operator.unreported()) {
-            (Holding::Windows(_), 1) => say!("warning: {name}: stopped with 1 window open, which is not reported"),
-            (Holding::Windows(_), _) => {
+    for operator in summary.operators.iter().filter(|operator| operator.unreported > 0) {
+        let (name, unreported) = (&operator.name, count(operator.unreported));
+        match (operator.state, operator.unreported) {
+            (OperatorState::Windows { .. }, 1) => {
+                say!("warning: {name}: stopped with 1 window open, which is not reported");
+            }
+            (OperatorState::Windows { .. }, _) => {
                 say!("warning: {name}: stopped with {unreported} windows open, which are not reported");
             }
-            (Holding::Rows(_), _) => say!(
+            _ => say!(
                 "warning: {name}: stopped while {unreported} rows waited for the watermark or for later rows, which are not reported"
             ),
         }

@@ -20,10 +20,10 @@ mod model;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pelton::clock::{Clock, Hands};
-use pelton::pool::{ManualWorkers, Pool};
 use pelton::{PullSink, Session};
+use pelton_runtime::clock::{Clock, Hands};
 use pelton_runtime::policy::PolicyName;
+use pelton_runtime::pool::{ManualWorkers, Pool};
 
 use client::{Client, From, Output};
 use feed::Feed;

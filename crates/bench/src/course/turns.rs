@@ -253,7 +253,7 @@ impl Lane {
     /// Notes behind which rows other code ran.
     fn look_at_code(&mut self) {
         let progress = self.query.progress();
-        for event in progress.pipelines.first().iter().flat_map(|pipeline| &pipeline.story.events) {
+        for event in progress.run().pipelines.first().iter().flat_map(|pipeline| &pipeline.story.events) {
             if event.number < self.events {
                 continue;
             }

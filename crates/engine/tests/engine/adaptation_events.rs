@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use pelton::adapt::story::{EVENTS_MAX, What};
 use pelton::arrow::array::{AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
 use pelton::arrow::compute::cast;
-use pelton::{AdaptationEvents, Outcome, Session};
+use pelton::{AdaptationEvents, AdaptationKind, Outcome, Session};
 
 const ROWS: i64 = 256;
 
@@ -34,23 +33,23 @@ fn events_come_as_they_happen_and_each_once() {
     let mut numbers = Vec::new();
     let mut follow = |events: &mut AdaptationEvents| {
         let coming = events.inspect(|event| assert_eq!(event.pipeline, "pipeline 0: t → rows"));
-        numbers.extend(coming.map(|event| (event.event.number, event.event.what)));
+        numbers.extend(coming.map(|event| (event.number, event.kind)));
     };
     let mut events = query_of_batches(300, &mut follow);
     follow(&mut events);
     assert_eq!(events.missed(), 0);
     assert!(numbers.iter().map(|(number, _)| *number).eq(0..numbers.len() as u64), "{numbers:?}");
-    let drawn = numbers.iter().filter(|(_, what)| matches!(what, What::Drawn { .. })).count();
+    let drawn = numbers.iter().filter(|(_, kind)| *kind == AdaptationKind::Drawn).count();
     assert!(drawn > 20, "{numbers:?}");
 }
 
 #[test]
 fn events_that_nobody_asked_for_are_counted() {
     let mut events = query_of_batches(1_500, |_| {});
-    let kept: Vec<u64> = events.by_ref().map(|event| event.event.number).collect();
-    assert_eq!(kept.len(), EVENTS_MAX);
+    let kept: Vec<u64> = events.by_ref().map(|event| event.number).collect();
+    assert_eq!(kept.len(), AdaptationEvents::RETAINED_MAX);
     assert!(events.missed() > 0);
-    assert!(kept.into_iter().eq(events.missed()..events.missed() + EVENTS_MAX as u64));
+    assert!(kept.into_iter().eq(events.missed()..events.missed() + AdaptationEvents::RETAINED_MAX as u64));
 }
 
 /// What `EXPLAIN ANALYZE QUERY` says of a query: what happened, and the figures.

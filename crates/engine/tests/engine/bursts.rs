@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pelton::arrow::array::AsArray;
 use pelton::arrow::datatypes::Int64Type;
-use pelton::clock::Clock;
 use pelton::{PushSource, Query};
+use pelton_runtime::clock::Clock;
 
 use crate::stage::{Stage, rows};
 

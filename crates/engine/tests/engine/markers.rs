@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use pelton::arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray};
 use pelton::arrow::compute::cast;
-use pelton::clock::{Clock, Hands};
-use pelton::pool::{ManualWorkers, Pool};
 use pelton::{PushSource, Query, Session};
+use pelton_runtime::clock::{Clock, Hands};
+use pelton_runtime::pool::{ManualWorkers, Pool};
 
 use crate::shown::shown;
 
 /// Checks latencies by event time, which are in milliseconds, ascending, to three digits.
 fn check_behind(query: &Query, expected_ms: &[u64], what: &str) {
-    let behind_us = query.progress().latency().event_time_us;
+    let behind_us = query.progress().run().latency().event_time_us;
     let all = behind_us.iter_recorded();
     let found = all.flat_map(|value| vec![value.value_iterated_to(); value.count_at_value() as usize]);
     let found: Vec<u64> = found.collect();
@@ -98,7 +98,7 @@ impl Engine {
 
     /// How many latencies are known, and the largest, in whole milliseconds.
     fn latencies(&self) -> (u64, u64) {
-        let latency_ns = self.query.progress().latency().processing_ns;
+        let latency_ns = self.query.progress().run().latency().processing_ns;
         (latency_ns.len(), latency_ns.max() / 1_000_000)
     }
 

@@ -381,9 +381,9 @@ fn rows_that_a_query_is_too_slow_for_are_dropped_where_that_is_asked_for_and_cou
         }
     }
     let source = &control.progress().sources[0];
-    assert!(source.left_out.dropped_count > 0, "it is slower than rows come");
+    assert!(source.left_out.dropped_rows > 0, "it is slower than rows come");
     assert_eq!(
-        (source.rows, source.rows + source.left_out.dropped_count),
+        (source.rows, source.rows + source.left_out.dropped_rows),
         (values.len() as u64, ROWS),
         "all are accounted for"
     );

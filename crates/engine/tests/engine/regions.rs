@@ -8,9 +8,9 @@ use std::time::Duration;
 use pelton::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
 use pelton::arrow::compute::cast;
 use pelton::arrow::datatypes::{DataType, Int64Type};
-use pelton::clock::{Clock, Hands};
-use pelton::pool::Pool;
 use pelton::{PushSource, Session};
+use pelton_runtime::clock::{Clock, Hands};
+use pelton_runtime::pool::Pool;
 
 /// So many fill a block and are all that one read takes.
 const ROWS: usize = 16 * 1024;

@@ -115,7 +115,7 @@ fn a_window_over_pushed_rows_closes_when_the_watermark_passes() {
     drop(source);
     assert_eq!(numbers(&[query.next_batch().unwrap().unwrap()], 0), [20]);
     assert!(query.next_batch().unwrap().is_none());
-    assert_eq!(query.wait().unwrap().stateful[0].late_rows, 1);
+    assert_eq!(query.wait().unwrap().operators[0].late_rows, 1);
 }
 
 fn shown(session: &Session) -> Vec<Vec<String>> {
@@ -132,7 +132,7 @@ fn progress_says_what_a_window_waits_for() {
     let nothing = ["1: result", "window 0", "none is open", "none yet", "rows of clicks, partition 0", "", "0"];
     assert_eq!(shown(&session), [nothing]);
     source.push_blocking(clicks(&source, &[(1_000, 1), (9_000, 2), (10_500, 4)])).unwrap();
-    while query.progress().stateful[0].watermark < 9_500_000 {
+    while query.progress().run().stateful[0].watermark < 9_500_000 {
         std::thread::sleep(Duration::from_millis(1));
     }
     let waiting = "clicks, partition 0, which is at 1970-01-01 00:00:09.500";
@@ -156,7 +156,7 @@ fn progress_is_that_of_each_window_where_they_share_slices() {
     let mut query = session.sql(&format!("{tens} UNION ALL {thirties}")).unwrap();
     let push = |rows: &[(i64, i64)], reached_ms: i64| {
         source.push_blocking(clicks(&source, rows)).unwrap();
-        while query.progress().stateful[1].watermark < reached_ms * 1_000 {
+        while query.progress().run().stateful[1].watermark < reached_ms * 1_000 {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
@@ -165,7 +165,7 @@ fn progress_is_that_of_each_window_where_they_share_slices() {
     let (ten, thirty) = ("1970-01-01 00:00:10.000", "1970-01-01 00:00:30.000");
     let reached = "1970-01-01 00:00:09.500";
     assert_eq!(ends(&session), [format!("window 0 {ten} {reached}"), format!("window 1 {thirty} {reached}")]);
-    let shared: Vec<bool> = query.progress().windows().map(|(_, open)| open.is_shared).collect();
+    let shared: Vec<bool> = query.progress().run().windows().map(|(_, open)| open.is_shared).collect();
     assert_eq!(shared, [false, false, true]);
     push(&[(21_000, 4)], 21_000);
     assert_eq!(numbers(&[query.next_batch().unwrap().unwrap()], 0), [3]);
@@ -199,7 +199,7 @@ fn progress_says_how_late_rows_may_be_that_a_window_waits_for() {
         .unwrap();
     let push = |rows: &[(i64, i64)], reached_s: [i64; 2]| {
         source.push_blocking(clicks(&source, rows)).unwrap();
-        let reached = || query.progress().stateful.iter().map(|window| window.watermark).collect::<Vec<_>>();
+        let reached = || query.progress().run().stateful.iter().map(|window| window.watermark).collect::<Vec<_>>();
         while reached() != reached_s.map(|seconds| seconds * 1_000_000) {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -229,7 +229,7 @@ fn draining_processes_what_was_read_and_reports_no_open_window() {
     }
     query.control().drain();
     let summary = query.wait().unwrap();
-    assert_eq!((summary.sinks[0].rows, summary.stateful[0].unreported()), (0, 1));
+    assert_eq!((summary.sinks[0].rows, summary.operators[0].unreported), (0, 1));
 }
 
 #[test]
@@ -291,5 +291,5 @@ fn an_input_that_ends_leaves_no_session_open() {
         rows.push(batch);
     }
     assert_eq!(numbers(&rows, 1), [1; 64]);
-    assert_eq!(query.wait().unwrap().stateful[0].unreported(), 0);
+    assert_eq!(query.wait().unwrap().operators[0].unreported, 0);
 }

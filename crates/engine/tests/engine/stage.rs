@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use pelton::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use pelton::arrow::datatypes::DataType;
-use pelton::clock::{Clock, Hands};
-use pelton::pool::{ManualWorkers, Pool};
 use pelton::{PushSource, Session};
+use pelton_runtime::clock::{Clock, Hands};
+use pelton_runtime::pool::{ManualWorkers, Pool};
 
 pub struct Stage {
     pub session: Session,

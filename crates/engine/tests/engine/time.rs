@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pelton::arrow::array::{AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
 use pelton::arrow::datatypes::{Int64Type, TimestampMillisecondType};
-use pelton::clock::{Clock, Hands};
 use pelton::{PushSource, Query, Session};
+use pelton_runtime::clock::{Clock, Hands};
 
 use crate::shown;
 
@@ -72,7 +72,7 @@ fn next(query: &mut Query) -> Vec<i64> {
 }
 
 fn is_at(query: &Query, seconds: i64) -> bool {
-    query.progress().stateful[0].watermark == seconds * 1_000_000
+    query.progress().operators[0].watermark == Some(seconds * 1_000_000)
 }
 
 /// What `SHOW PROGRESS` says the first window waits for, and what of its input is idle.
@@ -103,7 +103,7 @@ fn an_idle_input_does_not_hold_windows_open() {
         // Both become idle, in any order: time goes to where the one has come that was ahead, and stands still.
         let first = turn(&hands, || query.try_next_batch().unwrap());
         assert_eq!(totals(&first), [3]);
-        turn(&hands, || (query.progress().stateful[0].idle.len() == 2).then_some(()));
+        turn(&hands, || (query.progress().run().stateful[0].idle.len() == 2).then_some(()));
         let idle = "quiet, partition 0; busy, partition 0";
         assert_eq!(shown(&session), ["rows of any input: all of it is idle, quiet, partition 0 too", idle]);
         // Only what the one row does is awake: the window waits for no other.
@@ -111,7 +111,7 @@ fn an_idle_input_does_not_hold_windows_open() {
         assert_eq!(next(&mut query), [4]);
         // Its rows are late where windows have closed, and it holds time back again.
         push(&quiet, &[(19, 16), (32, 32)]);
-        wait_until(|| query.progress().stateful[0].late_rows == 1);
+        wait_until(|| query.progress().operators[0].late_rows == 1);
         push(&busy, &[(45, 64)]);
         wait_until(|| is_at(&query, 32));
         push(&quiet, &[(41, 128)]);
@@ -137,7 +137,7 @@ fn an_idle_input_does_not_hold_windows_of_windows_open() {
     let mut query = session.sql(&[&counts("a", "quiet"), &counts("b", "busy"), sql].concat()).unwrap();
     push(&quiet, &[(1, 0), (2, 0), (11, 0)]);
     push(&busy, &[(3, 0), (45, 0)]);
-    wait_until(|| query.progress().stateful.iter().any(|window| window.watermark == 45_000_000));
+    wait_until(|| query.progress().run().stateful.iter().any(|window| window.watermark == 45_000_000));
     assert!(query.try_next_batch().unwrap().is_none());
     assert_eq!(totals(&turn(&hands, || query.try_next_batch().unwrap())), [3]);
     // The window of the quiet input from 10 to 20 has not ended, and comes too late.
@@ -182,7 +182,8 @@ fn rows_that_wait_for_their_time_are_shown() {
     push(&quiet, &[(5, 1)]);
     push(&busy, &[(6, 2), (25, 4)]);
     let has_come = |query: &Query, seconds: i64| {
-        let over = &query.progress().stateful[0];
+        let progress = query.progress();
+        let over = &progress.run().stateful[0];
         over.watermark == seconds * 1_000_000 && over.has_kept_up
     };
     wait_until(|| has_come(&query, 5));
@@ -217,7 +218,7 @@ fn without_a_timeout_no_input_is_idle() {
         hands.advance(Duration::from_secs(61));
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(query.try_next_batch().unwrap().is_none() && query.progress().stateful[0].idle.is_empty());
+    assert!(query.try_next_batch().unwrap().is_none() && query.progress().run().stateful[0].idle.is_empty());
     drop((quiet, busy));
 }
 
@@ -268,7 +269,7 @@ fn windows_are_reported_before_their_time_when_rows_have_come_for_them() {
         let expected =
             |rows: &[(i64, i64, &str)]| rows.iter().map(|row| (row.0, row.1, row.2.to_owned())).collect::<Vec<_>>();
         push(&source, &[(1, 1), (12, 2)]);
-        wait_until(|| query.progress().stateful[0].rows == 1);
+        wait_until(|| query.progress().run().stateful[0].rows == 1);
         // From -10 to 10 has ended at 12, before the clock has moved at all.
         assert_eq!(reported(&query.next_batch().unwrap().unwrap()), expected(&[(-10, 1, "final")]));
         assert_eq!(rows(&mut query, &hands), expected(&[(0, 3, "early"), (10, 2, "early")]));
@@ -353,7 +354,7 @@ fn rows_of_an_input_that_was_idle_correct_what_others_have_closed() {
         push(&busy, &[(6, 2), (25, 4)]);
         have_come(&query, 3);
         assert_eq!(reported(&turn(&hands, || query.try_next_batch().unwrap())), expected[..1]);
-        turn(&hands, || (query.progress().stateful[0].idle.len() == 2).then_some(()));
+        turn(&hands, || (query.progress().run().stateful[0].idle.len() == 2).then_some(()));
         // 7 comes at 25, as far as time has come without it; so does 18.
         push(&quiet, &[(7, 8), (18, 16)]);
         have_come(&query, 5);

@@ -73,8 +73,7 @@ fn text(p99_us: Option<u64>) -> String {
 
 fn p99_us(progress: &Progress, since: Option<&Progress>) -> Option<u64> {
     let latency = since.map_or_else(|| progress.latency(), |since| progress.latency_since(since));
-    let processing_ns = &latency.processing_ns;
-    (!processing_ns.is_empty()).then(|| (processing_ns.value_at_quantile(0.99) / 1000).max(1))
+    latency.processing(0.99).map(|p99| (p99.as_micros() as u64).max(1))
 }
 
 fn bids(progress: &Progress) -> u64 {

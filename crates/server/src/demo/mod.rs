@@ -148,7 +148,7 @@ fn print_summary(summary: &Progress) -> io::Result<()> {
     for pipeline in &summary.pipelines {
         words::details(pipeline).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
-    for operator in summary.stateful.iter().filter(|operator| operator.late_rows > 0) {
+    for operator in summary.operators.iter().filter(|operator| operator.late_rows > 0) {
         writeln!(out, "{}: {} late input rows", operator.name, count(operator.late_rows))?;
     }
     Ok(())

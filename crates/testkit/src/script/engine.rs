@@ -1,8 +1,8 @@
 //! The engine as scripts see it: a session in one configuration.
 
-use pelton::clock::Clock;
+use pelton::progress::LeftOut;
 use pelton::{Error, Outcome, Query, Session};
-use pelton_runtime::source::LeftOut;
+use pelton_runtime::clock::Clock;
 
 use crate::own;
 
@@ -63,8 +63,8 @@ fn finish(mut query: Query, executed: &mut Executed) -> Result<(), Error> {
     let left_out = |count: fn(&LeftOut) -> u64| summary.sources.iter().map(|source| count(&source.left_out)).sum();
     let counters = [
         ("late rows", summary.late_rows()),
-        ("rejected rows", left_out(|left_out| left_out.rejected.count)),
-        ("values that became NULL", left_out(|left_out| left_out.nulled.count)),
+        ("rejected rows", left_out(|left_out| left_out.skipped_rows)),
+        ("values that became NULL", left_out(|left_out| left_out.null_values)),
     ];
     executed.counters.extend(counters.into_iter().filter(|(_, count)| *count > 0));
     Ok(())

@@ -80,7 +80,7 @@ impl Client {
         self.failure = query.try_next_batch().err().map(|error| error.to_string());
         let progress = query.progress();
         self.late = progress.late_rows();
-        for pipeline in progress.pipelines {
+        for pipeline in &progress.run().pipelines {
             self.story.push(format!("{}, {}", pipeline.name, pipeline.tier));
             self.story
                 .extend(pipeline.story.events.iter().map(|event| format!("row {}: {}", event.rows, event.summary())));

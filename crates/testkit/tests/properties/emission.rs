@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pelton::clock::{Clock, Hands};
 use pelton::{PushSource, Query, Session};
+use pelton_runtime::clock::{Clock, Hands};
 use pelton_testkit::ranking::{OrderColumn, first_rows};
 use pelton_testkit::rows::row_lines;
 use pelton_testkit::script::TemporaryDirectory;

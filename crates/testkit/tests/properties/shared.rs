@@ -160,7 +160,11 @@ fn found(case: &Case) -> Found {
     let renews = case.batch_rows.is_multiple_of(2);
     let lines = streams::run(&mut query, source, (&case.rows, case.batch_rows), renews, read);
     let summary = query.wait().unwrap();
-    Found { lines, late: summary.late_rows(), shared: summary.windows().filter(|(_, open)| open.is_shared).count() }
+    Found {
+        lines,
+        late: summary.late_rows(),
+        shared: summary.run().windows().filter(|(_, open)| open.is_shared).count(),
+    }
 }
 
 fn read(batch: &RecordBatch) -> Vec<(i64, Line)> {
