@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pelton_data::window::{Combination, Window};
 use pelton_data::{Block, Micros};
-use pelton_plan::pipeline::{Program, StreamRef, Target};
+use pelton_plan::pipeline::{Operator, Program, StreamRef, Target};
 use pelton_plan::{Catalog, Statement, Table as Definition};
 use pelton_state::kernel::{Kernel, KernelInput, Scratch};
 use pelton_state::layout::EntryLayout;
@@ -37,16 +37,15 @@ impl Bare {
         let program = program(statements)?;
         let not_one =
             || failed(&"a bare kernel is that of a query with one pipeline, from a table to tumbling windows");
-        let ([source], [pipeline], [window], [], []) = (
+        let ([source], [pipeline], [Operator::Window(window)], []) = (
             program.sources.as_slice(),
             program.pipelines.as_slice(),
-            program.windows.as_slice(),
+            program.operators.as_slice(),
             program.lookups.as_slice(),
-            program.overs.as_slice(),
         ) else {
             return Err(not_one());
         };
-        let is_to_window = matches!(pipeline.target, Target::Window { .. }) && pipeline.input == StreamRef::Source(0);
+        let is_to_window = matches!(pipeline.target, Target::Groups { .. }) && pipeline.input == StreamRef::Source(0);
         if !is_to_window || window.combination() != Combination::Single {
             return Err(not_one());
         }

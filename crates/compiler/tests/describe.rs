@@ -63,7 +63,7 @@ fn window(keys: &[&str], accumulators: Vec<(Accumulate, Option<&str>)>) -> (Wind
     );
     let arguments = accumulators.iter().map(|(_, argument)| argument.map(column)).collect();
     let keys = keys.iter().map(|name| column(name)).collect();
-    (window, Target::Window { window: 0, keys, arguments })
+    (window, Target::Groups { port: made::PORT, keys, arguments })
 }
 
 #[test]

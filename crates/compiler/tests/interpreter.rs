@@ -51,9 +51,7 @@ fn emitted(
         sources: Vec::new(),
         lookups: Vec::new(),
         pipelines: vec![pipeline],
-        windows: Vec::new(),
-        shared: Vec::new(),
-        overs: Vec::new(),
+        operators: Vec::new(),
         outputs: Vec::new(),
     };
     let block = Block::new(input(), None).unwrap();

@@ -59,7 +59,7 @@ fn program(used: &[Accumulate], nulls: bool, above: Option<i64>) -> Program {
         used.iter().map(accumulator).collect(),
     );
     let arguments = used.iter().map(|&accumulate| argument(accumulate)).collect();
-    let target = Target::Window { window: 0, keys: vec![col("k", &schema).unwrap()], arguments };
+    let target = Target::Groups { port: made::PORT, keys: vec![col("k", &schema).unwrap()], arguments };
     let filter = |above| binary(value.clone(), Operator::Gt, lit(ScalarValue::Int64(Some(above))), &schema).unwrap();
     let steps = above.map(|above| Step::Filter(filter(above))).into_iter().collect();
     let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema, steps, target };
@@ -70,7 +70,7 @@ type Groups = BTreeMap<Option<i64>, Vec<i64>>;
 
 /// The groups after all blocks, each cut in two calls: the accumulators by key.
 fn groups(kernel: &Arc<dyn Kernel>, program: &Program, nulls: bool) -> Groups {
-    let mut table = Table::new(entry_layout(&program.windows[0]));
+    let mut table = Table::new(entry_layout(program.groups(0)));
     add(kernel, &blocks(nulls), &mut table);
     assert!(matches!(table.integer_mode(), Some(IntegerMode::Dense { .. })) && table.call_rows() < usize::MAX);
     read(&table)
@@ -137,7 +137,7 @@ fn groups_whose_accumulators_are_as_at_first_are_groups() {
         |value: &dyn Fn(i64) -> i64| -> Groups { (0..KEYS).map(|row| (Some(2 * row), vec![value(row)])).collect() };
     let sums = program(&[Accumulate::SumInteger], false, None);
     let kernel = compile(&sums, 0, &[]).unwrap().kernel;
-    let mut tables = [(); 2].map(|()| Table::new(entry_layout(&sums.windows[0])));
+    let mut tables = [(); 2].map(|()| Table::new(entry_layout(sums.groups(0))));
     // Of every seventh key the sum is zero at once.
     add(&kernel, &[block(&|row| row % 7)], &mut tables[0]);
     add(&kernel, &[block(&|row| -(row % 7))], &mut tables[1]);
@@ -155,7 +155,7 @@ fn groups_whose_accumulators_are_as_at_first_are_groups() {
 
     let least = program(&[Accumulate::Minimum], false, None);
     let kernel = compile(&least, 0, &[]).unwrap().kernel;
-    let mut table = Table::new(entry_layout(&least.windows[0]));
+    let mut table = Table::new(entry_layout(least.groups(0)));
     add(&kernel, &[block(&|_| i64::MAX)], &mut table);
     assert!(read(&table) == all_keys(&|_| i64::MAX));
 }

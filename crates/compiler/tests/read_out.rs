@@ -40,7 +40,7 @@ fn summed(
         ..made::aggregate(window, Vec::new(), accumulators)
     };
     let target =
-        Target::Window { window: 0, keys: Vec::new(), arguments: vec![Some(argument.clone()), Some(argument)] };
+        Target::Groups { port: made::PORT, keys: Vec::new(), arguments: vec![Some(argument.clone()), Some(argument)] };
     let pipeline = Pipeline { input: StreamRef::Source(0), input_schema: schema.clone(), steps: Vec::new(), target };
     let mut table = Table::new(entry_layout(&window));
     let program = made::program(pipeline, vec![window]);
@@ -49,7 +49,7 @@ fn summed(
     kernel.aggregate(KernelInput::all(&block), &mut table, &mut Scratch::default()).unwrap();
     let entries = table.entry_offsets();
     let window = ClosedWindow { start: 10_000_000, end: 20_000_000, groups: entries.len(), kind: ResultKind::Final };
-    read_out(&program.windows[0], ClosedGroups { table: &table, entries: (&entries).into(), windows: &[window] })
+    read_out(program.groups(0), ClosedGroups { table: &table, entries: (&entries).into(), windows: &[window] })
 }
 
 const TUMBLING: Window = Window::Tumbling { size: 10_000_000, offset: 0 };

@@ -43,7 +43,7 @@ fn program(used: &[Accumulate], above: Option<i64>, nulls: bool) -> Program {
     let arguments = used.iter().map(|&accumulate| argument(accumulate)).collect();
     let filter = |above| binary(value.clone(), Operator::Gt, lit(ScalarValue::Int64(Some(above))), &schema).unwrap();
     let steps = above.map(|above| Step::Filter(filter(above))).into_iter().collect();
-    let target = Target::Window { window: 0, keys: vec![col("k", &schema).unwrap()], arguments };
+    let target = Target::Groups { port: made::PORT, keys: vec![col("k", &schema).unwrap()], arguments };
     made::program(Pipeline { input: StreamRef::Source(0), input_schema: schema, steps, target }, vec![window])
 }
 
@@ -79,7 +79,7 @@ type Groups = BTreeMap<(i64, Option<i64>), Vec<i64>>;
 
 /// What a kernel makes of blocks: the accumulators by slice and key.
 fn groups(kernel: &dyn Kernel, program: &Program, blocks: &[Block], (first, shift_ms): (usize, i64)) -> Groups {
-    let layout = entry_layout(&program.windows[0]);
+    let layout = entry_layout(program.groups(0));
     let (mut store, mut scratch) = (SliceStore::new(layout), Scratch::default());
     for block in blocks {
         let slices = slices(block, first.min(block.rows() - 1), shift_ms);

@@ -96,7 +96,8 @@ fn ysb_program() -> Program {
         vec![Arc::new(Field::new("key", DataType::Int64, false))],
         vec![accumulator(Accumulate::Count, None), accumulator(Accumulate::SumInteger, Some(DataType::Int64))],
     );
-    let target = Target::Window { window: 0, keys: vec![column("key")], arguments: vec![None, Some(column("price"))] };
+    let target =
+        Target::Groups { port: made::PORT, keys: vec![column("key")], arguments: vec![None, Some(column("price"))] };
     program(vec![operator(column("kind"), Operator::Eq, lit(1_u8))], target, vec![window])
 }
 
@@ -146,7 +147,7 @@ fn ysb() {
     let compiled = compile(&program, 0, &[]).unwrap();
     println!("compiled in {:?}\n{}", start.elapsed(), compiled.description.text);
     let blocks = blocks();
-    let mut table = Table::new(entry_layout(&program.windows[0]));
+    let mut table = Table::new(entry_layout(program.groups(0)));
     let mut scratch = Scratch::default();
     let mut entries = vec![[0_u64; 2]; KEYS as usize];
     let mut rows = Vec::new();

@@ -3,7 +3,7 @@
 use pelton_data::arrangement::Arrangement;
 use pelton_data::window::Emission;
 use pelton_plan::PlanError;
-use pelton_plan::pipeline::{Output, Pipeline, Program, StreamRef, Target, Window};
+use pelton_plan::pipeline::{Operator, Output, Pipeline, Program, StreamRef, Window};
 use pelton_plan::query::{ALLOW_LATENESS, EARLY_FIRE, Length};
 
 use crate::error::Error;
@@ -18,7 +18,7 @@ fn wanted(settings: &Settings) -> Emission {
 /// When a window of a program is reported. A result that is aggregated once more would count beside what it replaces: such results are delayed until they
 /// are final, and come once. Nothing is late for windows that read only those of one, so that they wait for nothing more.
 pub(crate) fn emission(program: &Program, window: usize, settings: &Settings) -> Emission {
-    if program.windows[window].window == Window::Global {
+    if program.groups(window).window == Window::Global {
         return Emission::default();
     }
     let Emission { lateness, early_after, .. } = wanted(settings);
@@ -31,8 +31,7 @@ pub(crate) fn emission(program: &Program, window: usize, settings: &Settings) ->
 
 /// The windows that are shorter than their input.
 fn cut(program: &Program) -> impl Iterator<Item = usize> {
-    let windows = program.windows.iter().enumerate();
-    windows.filter(|(_, window)| window.window != Window::Global).map(|(index, _)| index)
+    program.windows().filter(|(_, window)| window.window != Window::Global).map(|(index, _)| index)
 }
 
 /// Whether the results of a window are aggregated, put in order for functions OVER rows, or ranked: the first of them in an order are not the first any more
@@ -49,42 +48,39 @@ fn is_read_again(program: &Program, window: usize) -> bool {
 /// Whether a stream is the results of a window as they are, or row by row.
 fn hands_on(program: &Program, stream: StreamRef, window: usize) -> bool {
     match stream {
-        StreamRef::Window(index) => index == window,
-        // No pipeline reads another.
-        StreamRef::Pipeline(index) => program.pipelines[index].input == StreamRef::Window(window),
-        StreamRef::Source(_) | StreamRef::Over(_) => false,
+        StreamRef::Operator(index) => index == window,
+        StreamRef::Pipeline(index) => hands_on(program, program.pipelines[index].input, window),
+        StreamRef::Source(_) => false,
     }
 }
 
 /// Whether the results of a window are aggregated, or put in order for functions OVER rows.
 fn is_computed_with(program: &Program, window: usize) -> bool {
-    let mut reading =
-        program.pipelines.iter().enumerate().filter(|(_, pipeline)| pipeline.input == StreamRef::Window(window));
-    reading.any(|(index, pipeline)| {
-        matches!(pipeline.target, Target::Window { .. } | Target::Rows { .. }) || program.over_of(index).is_some()
-    })
+    let feeds_operator = |pipeline: &&Pipeline| pipeline.target.port().is_some();
+    program.pipelines.iter().filter(feeds_operator).any(|pipeline| hands_on(program, pipeline.input, window))
 }
 
 /// Whether rows may come behind the watermark of a window's input. Results of a window do not, and rows of functions OVER time leave these in its order. Of
 /// several inputs one that was idle may be behind the others, whatever it is.
 fn has_late_rows(program: &Program, window: usize) -> bool {
-    let feeds = |target: &Target| matches!(target, Target::Window { window: fed, .. } | Target::Rows { window: fed, .. } if *fed == window);
     let has_late = |input: StreamRef| match input {
-        StreamRef::Window(_) => false,
-        StreamRef::Over(over) => program.overs[over].spec.time.is_none(),
+        StreamRef::Operator(operator) => match &program.operators[operator] {
+            Operator::Window(_) | Operator::Slices(_) => false,
+            Operator::Over(over) => over.time.is_none(),
+        },
         StreamRef::Source(_) | StreamRef::Pipeline(_) => true,
     };
-    let mut feeding =
-        program.pipelines.iter().filter(|pipeline| feeds(&pipeline.target)).map(|pipeline| pipeline.input);
+    let mut feeding = program.feeding(window).map(|(_, pipeline)| pipeline.input);
     feeding.next().is_some_and(has_late) || feeding.next().is_some()
 }
 
 /// Whether functions OVER time have rows that may come late. They leave these out.
 fn has_overs(program: &Program) -> bool {
-    let is_read = |pipeline: &Pipeline| !matches!(pipeline.input, StreamRef::Window(_));
-    program.pipelines.iter().enumerate().any(|(index, pipeline)| {
-        let over = program.over_of(index).map(|over| &program.overs[over].spec);
-        is_read(pipeline) && over.is_some_and(|spec| spec.time.is_some())
+    let is_of_window =
+        |stream| matches!(stream, StreamRef::Operator(number) if program.operators[number].as_window().is_some());
+    program.pipelines.iter().filter(|pipeline| !is_of_window(pipeline.input)).any(|pipeline| {
+        let over = pipeline.target.port().and_then(|port| program.operators[port.operator].as_over());
+        over.is_some_and(|over| over.time.is_some())
     })
 }
 
@@ -121,7 +117,7 @@ fn check_setting(program: &Program, setting: &str) -> Result<(), Error> {
         Err(PlanError::unsupported(None, construct, hint).into())
     };
     let is_early = setting == EARLY_FIRE;
-    if program.windows.iter().any(|window| window.window.counts_rows()) {
+    if program.windows().any(|(_, window)| window.window.counts_rows()) {
         return refused("windows that count rows", "", "");
     }
     let mut cut = cut(program).peekable();

@@ -9,11 +9,12 @@ use pelton_connectors::{Host, OnError};
 use pelton_data::TimeColumn;
 use pelton_data::column::detached;
 use pelton_data::kept::Kept;
+use pelton_data::over::OverSpec;
 use pelton_data::ranking::Ranking;
 use pelton_data::window::{Combination, Window};
 use pelton_plan::pipeline::{
-    LookupTable, Output, OutputTarget, Pipeline, Program, SharedSlices, SourceUse, StreamRef as Planned, Target,
-    TimeSource, WindowAggregate, WindowColumn,
+    LookupTable, Operator, Output, OutputTarget, Pipeline, Program, SharedSlices, SourceUse, StreamRef as Planned,
+    Target, TimeSource, WindowAggregate, WindowColumn,
 };
 use pelton_plan::{Catalog, Relation};
 use pelton_runtime::adapt::KernelSlot;
@@ -95,15 +96,12 @@ pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Re
     let stories = stories.collect();
     let pipelines = program.pipelines.iter().zip(kernels).enumerate().map(|(index, (pipeline, kernel))| PipelineNode {
         name: pipeline_name(&program, index),
-        input: stream(&program, pipeline.input),
+        input: stream(pipeline.input),
         kernel,
         target: match &pipeline.target {
-            Target::Stream { schema, .. } => match program.over_of(index) {
-                Some(over) => PipelineTarget::Operator(over_operator(&program, over)),
-                None => PipelineTarget::Stream { schema: schema.clone() },
-            },
-            Target::Window { window, .. } | Target::Rows { window, .. } => {
-                PipelineTarget::Operator(rows_of(&program, *window))
+            Target::Stream { schema, .. } => PipelineTarget::Stream { schema: schema.clone() },
+            Target::Rows { port, .. } | Target::Groups { port, .. } => {
+                PipelineTarget::Operator { operator: port.operator, port: port.number }
             }
         },
     });
@@ -187,7 +185,7 @@ fn take_tables(
                     Destination::Pulled(table) => table.open(output_name(output), unread, waker)?,
                     Destination::Table(_) => sinks.pop_front().expect("it has been opened"),
                 };
-                tables.sinks.push(sink_node(program, output, sink));
+                tables.sinks.push(sink_node(output, sink));
             }
             Opened::Source(used, Origin::Pushed(push)) => {
                 let source = with_computed_time(push.open(&used.table, &used.columns, waker)?, used, OnError::Fail);
@@ -283,30 +281,56 @@ fn source_node(
 
 /// Whether all rows of a stream come from sources of one partition, whose rows come in the same order in each run.
 fn has_one_partition(program: &Program, sources: &[SourceNode], stream: Planned) -> bool {
-    let feeds = |(index, pipeline): &(usize, &Pipeline)| match (&pipeline.target, stream) {
-        (Target::Window { window, .. } | Target::Rows { window, .. }, Planned::Window(fed)) => *window == fed,
-        (Target::Stream { .. }, Planned::Over(fed)) => program.over_of(*index) == Some(fed),
-        (Target::Stream { .. }, Planned::Pipeline(fed)) => *index == fed,
-        _ => false,
-    };
     match stream {
         Planned::Source(source) => sources[source].source.partitions() == 1,
-        _ => {
+        Planned::Pipeline(pipeline) => has_one_partition(program, sources, program.pipelines[pipeline].input),
+        Planned::Operator(operator) => {
             // Of the parts of a UNION ALL it is not known which was read first.
-            let mut feeding = program.pipelines.iter().enumerate().filter(feeds);
+            let mut feeding = program.feeding(operator);
             let (Some((_, pipeline)), None) = (feeding.next(), feeding.next()) else { return false };
             has_one_partition(program, sources, pipeline.input)
         }
     }
 }
 
-fn window_node(program: &Program, index: usize, settings: &Settings, knows_arrival: bool) -> WindowNode {
-    let mut window = program.windows[index].clone();
+/// The stateful operators of a program, number by number.
+fn operators(program: &Program, sources: &[SourceNode], settings: &Settings) -> Vec<OperatorNode> {
+    let stores: Vec<WindowStore> = program.operators.iter().map(|_| WindowStore::default()).collect();
+    let operators = program.operators.iter().enumerate().map(|(number, operator)| match operator {
+        Operator::Window(window) => {
+            let knows_arrival = has_one_partition(program, sources, Planned::Operator(number));
+            WindowNode {
+                store: stores[number].clone(),
+                put_together_from: window.slices.map(|slices| stores[slices].clone()),
+                ..window_node(program, number, settings, knows_arrival)
+            }
+            .into()
+        }
+        Operator::Slices(slices) => {
+            let shared_by = slices.windows.iter().map(|&window| SharedBy {
+                operator: window,
+                window: program.groups(window).window,
+                store: stores[window].clone(),
+            });
+            WindowNode {
+                store: stores[number].clone(),
+                shared_by: shared_by.collect(),
+                ..slices_node(program, number, slices, settings)
+            }
+            .into()
+        }
+        Operator::Over(spec) => over_node(program, number, spec).into(),
+    });
+    operators.collect()
+}
+
+fn window_node(program: &Program, number: usize, settings: &Settings, knows_arrival: bool) -> WindowNode {
+    let mut window = program.groups(number).clone();
     window.ranking.iter_mut().for_each(|ranking| ranking.knows_arrival &= knows_arrival);
     let window = &window;
-    let emission = emission::emission(program, index, settings);
+    let emission = emission::emission(program, number, settings);
     // Tables of the same slices are alike.
-    let tables = program.slices_of(index).map_or(index, |slices| program.shared[slices].windows[0]);
+    let tables = window.slices.unwrap_or(number);
     let ranker = window.ranking.clone().map(|ranking| Arc::new(Ranker::new(ranking)));
     let read_out = {
         let (window, ranker) = (window.clone(), ranker.clone());
@@ -317,7 +341,7 @@ fn window_node(program: &Program, index: usize, settings: &Settings, knows_arriv
         }
     };
     WindowNode {
-        name: format!("window {index}"),
+        name: program.operator_name(number),
         window: window.window,
         emission,
         combination: match (settings.windows, window.combination()) {
@@ -353,68 +377,31 @@ fn read_all(window: &WindowAggregate) -> Option<ReadOut> {
     }))
 }
 
-/// The stateful operators of a program: windows, behind them the slices that some of them share, and functions OVER rows.
-fn operators(program: &Program, sources: &[SourceNode], settings: &Settings) -> Vec<OperatorNode> {
-    let slices: Vec<WindowStore> = program.shared.iter().map(|_| WindowStore::default()).collect();
-    let windows = (0..program.windows.len()).map(|window| {
-        let knows_arrival = has_one_partition(program, sources, Planned::Window(window));
-        let put_together_from = program.slices_of(window).map(|shared| slices[shared].clone());
-        WindowNode { put_together_from, ..window_node(program, window, settings, knows_arrival) }
-    });
-    let windows: Vec<WindowNode> = windows.collect();
-    let shared = (0..program.shared.len()).map(|shared| {
-        let shared_by = program.shared[shared].windows.iter().map(|&window| {
-            let node = &windows[window];
-            SharedBy { operator: window, window: node.window, store: node.store.clone() }
-        });
-        WindowNode {
-            store: slices[shared].clone(),
-            shared_by: shared_by.collect(),
-            ..shared_slices(program, shared, settings)
-        }
-    });
-    let shared: Vec<WindowNode> = shared.collect();
-    let overs = (0..program.overs.len()).map(|over| over_node(program, over).into());
-    windows.into_iter().chain(shared).map(OperatorNode::from).chain(overs).collect()
-}
-
-/// Which operator of the graph functions OVER rows are.
-fn over_operator(program: &Program, over: usize) -> usize {
-    program.windows.len() + program.shared.len() + over
-}
-
-/// Which operator of the graph takes the rows of a window: slices that windows share are behind all windows.
-fn rows_of(program: &Program, window: usize) -> usize {
-    program.slices_of(window).map_or(window, |slices| program.windows.len() + slices)
-}
-
-fn shared_slices(program: &Program, index: usize, settings: &Settings) -> WindowNode {
-    let SharedSlices { grid, windows } = &program.shared[index];
+fn slices_node(program: &Program, number: usize, slices: &SharedSlices, settings: &Settings) -> WindowNode {
     WindowNode {
-        name: format!("slices {index}"),
-        window: *grid,
+        name: program.operator_name(number),
+        window: slices.grid,
         // Rows go into one table for each slice.
         combination: Combination::Single,
         time_column: None,
         schema: Arc::new(Schema::empty()),
         read_out: Box::new(|_| Ok(None)),
-        ..window_node(program, windows[0], settings, false)
+        ..window_node(program, slices.windows[0], settings, false)
     }
 }
 
-fn over_node(program: &Program, over: usize) -> OverNode {
-    let spec = program.overs[over].spec.clone();
-    let feeding = (0..program.pipelines.len()).filter(|&pipeline| program.over_of(pipeline) == Some(over));
-    let passed_time = |pipeline: usize| spec.time.and_then(|time| program.pipelines[pipeline].only_passed(time.index));
-    OverNode { name: format!("over {over}"), passed_times: feeding.map(passed_time).collect(), spec }
+fn over_node(program: &Program, number: usize, spec: &OverSpec) -> OverNode {
+    let passed_time = |pipeline: &Pipeline| spec.time.and_then(|time| pipeline.only_passed(time.index));
+    let passed_times = program.feeding(number).map(|(_, pipeline)| passed_time(pipeline)).collect();
+    OverNode { name: program.operator_name(number), passed_times, spec: spec.clone() }
 }
 
 fn time_column(schema: &SchemaRef, index: usize) -> Option<TimeColumn> {
     TimeColumn::new(index, schema.field(index).data_type())
 }
 
-fn sink_node(program: &Program, output: &Output, sink: Box<dyn Sink>) -> SinkNode {
-    let inputs = output.inputs.iter().map(|&input| stream(program, input)).collect();
+fn sink_node(output: &Output, sink: Box<dyn Sink>) -> SinkNode {
+    let inputs = output.inputs.iter().map(|&input| stream(input)).collect();
     SinkNode { name: output_name(output).to_owned(), inputs, arrangement: output.arrangement.clone(), sink }
 }
 
@@ -424,12 +411,11 @@ fn result_schema(program: &Program) -> SchemaRef {
     result.map_or_else(|| Arc::new(Schema::empty()), |output| output.schema.clone())
 }
 
-fn stream(program: &Program, planned: Planned) -> StreamRef {
+fn stream(planned: Planned) -> StreamRef {
     match planned {
         Planned::Source(index) => StreamRef::Source(index),
         Planned::Pipeline(index) => StreamRef::Pipeline(index),
-        Planned::Window(index) => StreamRef::Operator(index),
-        Planned::Over(index) => StreamRef::Operator(over_operator(program, index)),
+        Planned::Operator(index) => StreamRef::Operator(index),
     }
 }
 
@@ -446,18 +432,7 @@ pub(crate) fn pipeline_name(program: &Program, index: usize) -> String {
     let pipeline = &program.pipelines[index];
     let input = match pipeline.input {
         Planned::Source(source) => program.sources[source].table.clone(),
-        Planned::Pipeline(from) => format!("pipeline {from}"),
-        Planned::Window(from) => format!("window {from}"),
-        Planned::Over(from) => format!("over {from}"),
+        other => program.stream_name(other),
     };
-    match &pipeline.target {
-        Target::Stream { .. } => match program.over_of(index) {
-            Some(over) => format!("pipeline {index}: {input} → over {over}"),
-            None => format!("pipeline {index}: {input} → rows"),
-        },
-        Target::Window { window, .. } | Target::Rows { window, .. } => match program.slices_of(*window) {
-            Some(slices) => format!("pipeline {index}: {input} → slices {slices}"),
-            None => format!("pipeline {index}: {input} → window {window}"),
-        },
-    }
+    format!("pipeline {index}: {input} → {}", program.target_name(&pipeline.target))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pelton_plan::pipeline::{Program, StreamRef, Target};
+use pelton_plan::pipeline::{Program, StreamRef};
 use pelton_runtime::run::RunError;
 
 use crate::error::Error;
@@ -28,12 +28,10 @@ impl Inserts {
         let (name, inputs) = match stream {
             StreamRef::Source(_) => return,
             StreamRef::Pipeline(index) => (pipeline_name(program, index), vec![program.pipelines[index].input]),
-            StreamRef::Window(index) => {
-                let fills = |target: &Target| matches!(target, Target::Window { window, .. } | Target::Rows { window, .. } if *window == index);
-                let pipelines = program.pipelines.iter().enumerate().filter(|(_, pipeline)| fills(&pipeline.target));
-                (format!("window {index}"), pipelines.map(|(index, _)| StreamRef::Pipeline(index)).collect())
+            StreamRef::Operator(index) => {
+                let feeding = program.feeding(index).map(|(pipeline, _)| StreamRef::Pipeline(pipeline));
+                (program.operator_name(index), feeding.collect())
             }
-            StreamRef::Over(index) => (format!("over {index}"), program.overs[index].inputs.clone()),
         };
         let tables = self.0.entry(name).or_default();
         if !tables.iter().any(|known| known == table) {

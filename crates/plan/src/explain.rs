@@ -22,8 +22,8 @@ use pelton_data::own::Merging;
 use pelton_data::ranking::{Numbering, Ranking};
 
 use crate::pipeline::{
-    Combination, Output, OutputTarget, Pipeline, Program, SourceUse, Step, StreamRef, Target, TimeSource, Window,
-    WindowAggregate, WindowColumn,
+    Combination, Operator, Output, OutputTarget, Pipeline, Program, SharedSlices, SourceUse, Step, Target, TimeSource,
+    Window, WindowAggregate, WindowColumn,
 };
 use crate::query::{Length, Planned};
 
@@ -66,23 +66,20 @@ fn write_program(text: &mut String, program: &Program, indent: &str) -> fmt::Res
     for (number, pipeline) in program.pipelines.iter().enumerate() {
         write_pipeline(text, number, pipeline, program, indent)?;
     }
-    for (number, slices) in program.shared.iter().enumerate() {
-        let windows = slices.windows.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-        let Window::Hopping { slide, .. } = slices.grid else { unreachable!("slices are as long as a grid's slide") };
-        writeln!(text, "{indent}slices {number}: of {}, shared by windows {windows}", Length(slide))?;
-    }
-    for (number, window) in program.windows.iter().enumerate() {
-        write_window(text, number, window, indent)?;
-    }
-    for (number, over) in program.overs.iter().enumerate() {
-        over::write(text, number, over, indent)?;
+    for (number, operator) in program.operators.iter().enumerate() {
+        write!(text, "{indent}{}: ", program.operator_name(number))?;
+        match operator {
+            Operator::Window(window) => write_window(text, window, indent)?,
+            Operator::Slices(slices) => write_slices(text, slices)?,
+            Operator::Over(over) => over::write(text, over, indent)?,
+        }
     }
     for (number, output) in program.outputs.iter().enumerate() {
         let target = match &output.target {
             OutputTarget::Result => "result".to_string(),
             OutputTarget::Table(table) => format!("table {table}"),
         };
-        let inputs: Vec<String> = output.inputs.iter().map(|input| stream(*input)).collect();
+        let inputs: Vec<String> = output.inputs.iter().map(|input| program.stream_name(*input)).collect();
         writeln!(text, "{indent}output {number}: {target} from {}", inputs.join(", "))?;
         writeln!(text, "{indent}  columns {}", fields(&output.schema))?;
         write_arrangement(text, output, program, indent)?;
@@ -93,16 +90,7 @@ fn write_program(text: &mut String, program: &Program, indent: &str) -> fmt::Res
 fn write_arrangement(text: &mut String, output: &Output, program: &Program, indent: &str) -> fmt::Result {
     let Arrangement { order, offset, rows_max } = &output.arrangement;
     if let (Some(order), Some(input)) = (order, output.inputs.first()) {
-        let schema = match *input {
-            StreamRef::Source(source) => &program.sources[source].schema,
-            StreamRef::Window(window) => &program.windows[window].schema,
-            StreamRef::Over(over) => &program.overs[over].spec.schema,
-            StreamRef::Pipeline(pipeline) => match &program.pipelines[pipeline].target {
-                Target::Stream { schema, .. } => schema,
-                Target::Rows { .. } | Target::Window { .. } => unreachable!("an output's input is a stream"),
-            },
-        };
-        writeln!(text, "{indent}  in the order of {}", order_keys(&order.keys, schema))?;
+        writeln!(text, "{indent}  in the order of {}", order_keys(&order.keys, program.schema(*input)))?;
     }
     if *offset > 0 {
         writeln!(text, "{indent}  without the first {offset} rows")?;
@@ -158,17 +146,8 @@ fn write_pipeline(
     program: &Program,
     indent: &str,
 ) -> fmt::Result {
-    let target = match &pipeline.target {
-        Target::Stream { .. } => match program.over_of(number) {
-            Some(over) => format!("over {over}"),
-            None => "rows".to_string(),
-        },
-        Target::Window { window, .. } | Target::Rows { window, .. } => match program.slices_of(*window) {
-            Some(slices) => format!("slices {slices}"),
-            None => format!("window {window}"),
-        },
-    };
-    writeln!(text, "{indent}pipeline {number}: {} to {target}", stream(pipeline.input))?;
+    let (input, target) = (program.stream_name(pipeline.input), program.target_name(&pipeline.target));
+    writeln!(text, "{indent}pipeline {number}: {input} to {target}")?;
     for step in &pipeline.steps {
         match step {
             Step::Filter(predicate) => writeln!(text, "{indent}  filter {}", expression(predicate.as_ref()))?,
@@ -190,8 +169,9 @@ fn write_pipeline(
     match &pipeline.target {
         Target::Stream { columns, schema } | Target::Rows { columns, schema, .. } => {
             let arrival = match &pipeline.target {
-                Target::Rows { window, .. } => {
-                    program.windows[*window].ranking.as_ref().and_then(|ranking| ranking.arrival)
+                Target::Rows { port, .. } => {
+                    let window = program.operators[port.operator].as_window();
+                    window.and_then(|window| window.ranking.as_ref()?.arrival)
                 }
                 _ => None,
             };
@@ -200,11 +180,11 @@ fn write_pipeline(
                 writeln!(text, "{indent}  {} = {}", field.name(), expression(column.as_ref()))?;
             }
         }
-        Target::Window { window, keys, arguments } => {
+        Target::Groups { port, keys, arguments } => {
             for (number, key) in keys.iter().enumerate() {
                 writeln!(text, "{indent}  key {number} = {}", expression(key.as_ref()))?;
             }
-            let accumulators = &program.windows[*window].accumulators;
+            let accumulators = &program.groups(port.operator).accumulators;
             for (number, (accumulator, argument)) in accumulators.iter().zip(arguments).enumerate() {
                 writeln!(text, "{indent}  accumulator {number} = {}", accumulation(accumulator, argument.as_ref()))?;
             }
@@ -213,8 +193,14 @@ fn write_pipeline(
     Ok(())
 }
 
-fn write_window(text: &mut String, number: usize, window: &WindowAggregate, indent: &str) -> fmt::Result {
-    writeln!(text, "{indent}window {number}: {}", WindowText(window))?;
+fn write_slices(text: &mut String, slices: &SharedSlices) -> fmt::Result {
+    let windows = slices.windows.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    let Window::Hopping { slide, .. } = slices.grid else { unreachable!("slices are as long as a grid's slide") };
+    writeln!(text, "of {}, shared by windows {windows}", Length(slide))
+}
+
+fn write_window(text: &mut String, window: &WindowAggregate, indent: &str) -> fmt::Result {
+    writeln!(text, "{}", WindowText(window))?;
     if let Some(ranking) = &window.ranking {
         let does = if window.keeps_rows_alone() { "keeps" } else { "keeps all rows, reports" };
         writeln!(text, "{indent}  {does} {}", ranked(ranking))?;
@@ -312,15 +298,6 @@ fn combination(window: &WindowAggregate) -> Option<String> {
         Combination::Prefix => ("prefix scan", "I → Window", "O(1) tables a slice, none kept".to_string()),
     };
     Some(format!("{name} ({panes} → Pane, {word}): {cost}"))
-}
-
-fn stream(stream: StreamRef) -> String {
-    match stream {
-        StreamRef::Source(number) => format!("source {number}"),
-        StreamRef::Pipeline(number) => format!("pipeline {number}"),
-        StreamRef::Window(number) => format!("window {number}"),
-        StreamRef::Over(number) => format!("over {number}"),
-    }
 }
 
 /// Which rows are kept.

@@ -1,7 +1,7 @@
-//! What a query becomes: pipelines between sources, windows and sinks.
+//! What a query becomes: pipelines between sources, stateful operators and outputs.
 //!
 //! A pipeline is a straight run of row-at-a-time steps over the blocks of one input. It ends where rows must wait for
-//! other rows (a window) or leave (a stream). Expressions are DataFusion's physical expressions over the pipeline's
+//! other rows (an operator) or leave (a stream). Expressions are DataFusion's physical expressions over the pipeline's
 //! current columns: typed, coerced, and evaluated by DataFusion where the compiler does not know them.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use pelton_data::over::OverSpec;
 use pelton_data::ranking::Ranking;
 pub use pelton_data::window::{Combination, SessionSlots, Window};
 
-/// All that runs for one statement: one or more `INSERT`s, or one `SELECT`.
+/// All that runs for one statement: one or more `INSERT`s, or one `SELECT`. Its nodes become those of the runtime's graph, number by number.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// Tables read as streams.
@@ -27,35 +27,76 @@ pub struct Program {
     pub lookups: Vec<LookupTable>,
     /// Runs of steps, upstream before downstream.
     pub pipelines: Vec<Pipeline>,
-    /// Window aggregations, upstream before downstream.
-    pub windows: Vec<WindowAggregate>,
-    /// Slices that several of them share.
-    pub shared: Vec<SharedSlices>,
-    /// Functions of the rows before each row, upstream before downstream.
-    pub overs: Vec<Over>,
+    /// Where rows wait for other rows: upstream before downstream, but for slices that windows share.
+    pub operators: Vec<Operator>,
     /// Where rows leave.
     pub outputs: Vec<Output>,
 }
 
 impl Program {
-    /// Which of `shared` a window is put together from, if it is from any.
-    pub fn slices_of(&self, window: usize) -> Option<usize> {
-        self.shared.iter().position(|slices| slices.windows.contains(&window))
+    /// Its window aggregations, with their numbers.
+    pub fn windows(&self) -> impl Iterator<Item = (usize, &WindowAggregate)> {
+        let operators = self.operators.iter().enumerate();
+        operators.filter_map(|(number, operator)| Some((number, operator.as_window()?)))
     }
 
-    /// Which of `overs` takes the rows of a pipeline, if any does.
-    pub fn over_of(&self, pipeline: usize) -> Option<usize> {
-        self.overs.iter().position(|over| over.inputs.contains(&StreamRef::Pipeline(pipeline)))
+    /// Its functions OVER rows.
+    pub fn overs(&self) -> impl Iterator<Item = &OverSpec> {
+        self.operators.iter().filter_map(Operator::as_over)
     }
 
-    /// Which of its window's inputs a pipeline is, in the order of the pipelines.
-    pub fn window_input(&self, pipeline: usize) -> usize {
-        let window = |pipeline: &Pipeline| match pipeline.target {
-            Target::Window { window, .. } => Some(window),
-            Target::Stream { .. } | Target::Rows { .. } => None,
-        };
-        let own = window(&self.pipelines[pipeline]);
-        self.pipelines[..pipeline].iter().filter(|earlier| window(earlier) == own).count()
+    /// The keys and accumulators of the groups that an operator holds. Windows that share slices have those of each other.
+    ///
+    /// # Panics
+    /// Where it holds no groups.
+    pub fn groups(&self, operator: usize) -> &WindowAggregate {
+        match &self.operators[operator] {
+            Operator::Window(window) => window,
+            Operator::Slices(slices) => self.groups(slices.windows[0]),
+            Operator::Over(_) => panic!("operator {operator} holds no groups"),
+        }
+    }
+
+    /// The pipelines that an operator's rows come from, with their numbers, in the order of its ports.
+    pub fn feeding(&self, operator: usize) -> impl Iterator<Item = (usize, &Pipeline)> {
+        let slices = self.operators[operator].as_window().and_then(|window| window.slices);
+        let fed = slices.unwrap_or(operator);
+        let pipelines = self.pipelines.iter().enumerate();
+        pipelines.filter(move |(_, pipeline)| pipeline.target.port().is_some_and(|port| port.operator == fed))
+    }
+
+    /// What a stream is called where people see it.
+    pub fn stream_name(&self, stream: StreamRef) -> String {
+        match stream {
+            StreamRef::Source(number) => format!("source {number}"),
+            StreamRef::Pipeline(number) => format!("pipeline {number}"),
+            StreamRef::Operator(number) => self.operator_name(number),
+        }
+    }
+
+    /// What an operator is called where people see it.
+    pub fn operator_name(&self, number: usize) -> String {
+        format!("{} {number}", self.operators[number].kind())
+    }
+
+    /// What a pipeline feeds, as people see it.
+    pub fn target_name(&self, target: &Target) -> String {
+        target.port().map_or_else(|| "rows".to_string(), |port| self.operator_name(port.operator))
+    }
+
+    /// The schema of a stream's blocks.
+    ///
+    /// # Panics
+    /// Where the pipeline or operator has no stream.
+    pub fn schema(&self, stream: StreamRef) -> &SchemaRef {
+        match stream {
+            StreamRef::Source(number) => &self.sources[number].schema,
+            StreamRef::Operator(number) => self.operators[number].schema().expect("slices have no stream"),
+            StreamRef::Pipeline(number) => match &self.pipelines[number].target {
+                Target::Stream { schema, .. } => schema,
+                Target::Rows { .. } | Target::Groups { .. } => panic!("pipeline {number} has no stream"),
+            },
+        }
     }
 }
 
@@ -66,10 +107,74 @@ pub enum StreamRef {
     Source(usize),
     /// `Program::pipelines[i]`, which ends in [`Target::Stream`].
     Pipeline(usize),
-    /// The closed windows of `Program::windows[i]`.
-    Window(usize),
-    /// The rows of `Program::overs[i]`, in the order of their times.
-    Over(usize),
+    /// The results of `Program::operators[i]`.
+    Operator(usize),
+}
+
+/// Where a pipeline feeds an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Port {
+    /// `Program::operators[i]`.
+    pub operator: usize,
+    /// Which of its ports. One pipeline feeds each.
+    pub number: usize,
+}
+
+/// Holds rows, or what they add up to, until rows are due.
+#[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a program has few operators, which are read where they are")]
+pub enum Operator {
+    /// A window aggregation, or the first rows of each window.
+    Window(WindowAggregate),
+    /// Slices that several windows share.
+    Slices(SharedSlices),
+    /// Functions of the rows around each row, by key, in the order of their times.
+    Over(OverSpec),
+}
+
+impl Operator {
+    /// What operators like it are called where people see it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Operator::Window(_) => "window",
+            Operator::Slices(_) => "slices",
+            Operator::Over(_) => "over",
+        }
+    }
+
+    /// The schema of its results, if it has a stream of these.
+    pub fn schema(&self) -> Option<&SchemaRef> {
+        match self {
+            Operator::Window(window) => Some(&window.schema),
+            Operator::Slices(_) => None,
+            Operator::Over(over) => Some(&over.schema),
+        }
+    }
+
+    /// The schema of the rows that pipelines hand to it, if it takes rows.
+    pub fn rows_schema(&self) -> Option<&SchemaRef> {
+        match self {
+            Operator::Window(window) => window.ranking.as_ref().map(|ranking| &ranking.schema),
+            Operator::Slices(_) => None,
+            Operator::Over(over) => Some(&over.input_schema),
+        }
+    }
+
+    /// The window aggregation that it is.
+    pub fn as_window(&self) -> Option<&WindowAggregate> {
+        match self {
+            Operator::Window(window) => Some(window),
+            Operator::Slices(_) | Operator::Over(_) => None,
+        }
+    }
+
+    /// The functions OVER rows that it is.
+    pub fn as_over(&self) -> Option<&OverSpec> {
+        match self {
+            Operator::Over(over) => Some(over),
+            Operator::Window(_) | Operator::Slices(_) => None,
+        }
+    }
 }
 
 /// One table, read once for all pipelines of a program that use it.
@@ -144,7 +249,7 @@ impl Pipeline {
     /// The input's column that becomes the output's column `output` as it is, and is read for nothing else. `None` too where rows are
     /// not just some of the input's.
     pub fn only_passed(&self, output: usize) -> Option<usize> {
-        let Target::Stream { columns, .. } = &self.target else { return None };
+        let Target::Rows { columns, .. } = &self.target else { return None };
         let passed = columns[output].downcast_ref::<Column>()?.index();
         let reads = |expression: &Arc<dyn PhysicalExpr>| {
             collect_columns(expression).iter().any(|column| column.index() == passed)
@@ -182,31 +287,41 @@ pub enum Step {
 /// What becomes of a pipeline's surviving rows.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// One output row for each: the values of these expressions.
+    /// A stream of its own, of one row for each: the values of these expressions.
     Stream {
         /// One expression for each column.
         columns: Vec<Arc<dyn PhysicalExpr>>,
         /// Names and types of the columns.
         schema: SchemaRef,
     },
-    /// Rows from which `Program::windows[window]` keeps the first of each window and key.
+    /// Rows for an operator: the values of these expressions.
     Rows {
-        /// Which.
-        window: usize,
-        /// One expression for each column that is kept.
+        /// Where to.
+        port: Port,
+        /// One expression for each column.
         columns: Vec<Arc<dyn PhysicalExpr>>,
         /// Names and types of the columns.
         schema: SchemaRef,
     },
-    /// Rows are added to the window aggregation `Program::windows[window]`, or to the slices that it shares with others.
-    Window {
-        /// Which; of several that share slices, the first.
-        window: usize,
+    /// Rows are added to the groups of an operator, which are those of [`Program::groups`].
+    Groups {
+        /// Where to.
+        port: Port,
         /// One expression for each of its keys.
         keys: Vec<Arc<dyn PhysicalExpr>>,
         /// One expression for each of its accumulators; `None` counts rows.
         arguments: Vec<Option<Arc<dyn PhysicalExpr>>>,
     },
+}
+
+impl Target {
+    /// Where it feeds an operator, if it does.
+    pub fn port(&self) -> Option<Port> {
+        match self {
+            Target::Stream { .. } => None,
+            Target::Rows { port, .. } | Target::Groups { port, .. } => Some(*port),
+        }
+    }
 }
 
 /// A window aggregation: rows of one or more pipelines, grouped by window and keys. Or the first rows of each window and key.
@@ -234,6 +349,8 @@ pub struct WindowAggregate {
     pub schema: SchemaRef,
     /// Index in `schema` of the output's event time: `WindowColumn::Time` where there is one.
     pub time_column: Option<usize>,
+    /// The operator that holds the slices that it shares with other windows, if it does: the pipeline feeds that one.
+    pub slices: Option<usize>,
 }
 
 impl WindowAggregate {
@@ -253,7 +370,7 @@ impl WindowAggregate {
 pub struct SharedSlices {
     /// Windows that are cut into these slices, and cover each as long as it may be needed.
     pub grid: Window,
-    /// Those that are put together from them, `Program::windows[i]`, at least two.
+    /// Those that are put together from them, `Program::operators[i]`, at least two.
     pub windows: Vec<usize>,
 }
 
@@ -348,15 +465,6 @@ impl WindowColumn {
     pub fn is_bound(&self) -> bool {
         WindowColumn::BOUNDS.contains(self)
     }
-}
-
-/// Functions of the rows before each row, by key, in the order of their times.
-#[derive(Debug, Clone)]
-pub struct Over {
-    /// Pipelines whose rows it takes, of the spec's input schema: they end in [`Target::Stream`].
-    pub inputs: Vec<StreamRef>,
-    /// What is computed.
-    pub spec: OverSpec,
 }
 
 /// Where rows leave a program.

@@ -119,8 +119,13 @@ pub enum PipelineTarget {
         /// Schema of that stream.
         schema: SchemaRef,
     },
-    /// Into a port of `Graph::operators[i]`: its ports are numbered in the order of the pipelines that feed it.
-    Operator(usize),
+    /// Into a port of an operator.
+    Operator {
+        /// `Graph::operators[i]`.
+        operator: usize,
+        /// Which of its ports: they are numbered from 0, and one pipeline feeds each.
+        port: usize,
+    },
 }
 
 /// An output, fed by one or more streams.
@@ -141,7 +146,7 @@ impl Graph {
         let pipelines = self
             .pipelines
             .iter()
-            .filter(|node| matches!(node.target, PipelineTarget::Operator(fed) if fed == operator));
+            .filter(|node| matches!(node.target, PipelineTarget::Operator { operator: fed, .. } if fed == operator));
         let handed_on = self.operators.iter().filter(|node| node.0.subscribers().contains(&operator));
         pipelines.count() + handed_on.count()
     }

@@ -156,7 +156,7 @@ impl Operators {
         };
         for (pipeline, node) in graph.pipelines.iter().enumerate() {
             downstream[index(node.input)].push(starts[1] + pipeline);
-            if let PipelineTarget::Operator(operator) = node.target {
+            if let PipelineTarget::Operator { operator, .. } = node.target {
                 downstream[starts[1] + pipeline].push(starts[2] + operator);
             }
         }

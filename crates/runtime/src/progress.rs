@@ -331,7 +331,7 @@ impl Shared {
                 let fed = self.graph.handed_on_from(operator);
                 feeding(
                     self.operator(operator).delay(),
-                    &|target| matches!(*target, PipelineTarget::Operator(to) if to == fed),
+                    &|target| matches!(*target, PipelineTarget::Operator { operator, .. } if operator == fed),
                 )
             }
         }

@@ -235,17 +235,13 @@ impl Consumers {
 impl State {
     /// Of a run that begins then, whose operators these are.
     pub fn new(graph: &Graph, operators: Vec<OperatorState>, late: LateLog, now_ns: u64, waiting: Waiting) -> State {
-        let mut ports = vec![0; graph.operators.len()];
         let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| {
             let target = match node.target {
                 PipelineTarget::Stream { .. } => {
                     let consumers = Consumers::of(graph, StreamRef::Pipeline(index));
                     TargetState::Stream { is_output: consumers.pipelines.is_empty() }
                 }
-                PipelineTarget::Operator(operator) => {
-                    ports[operator] += 1;
-                    TargetState::Operator { operator, port: ports[operator] - 1 }
-                }
+                PipelineTarget::Operator { operator, port } => TargetState::Operator { operator, port },
             };
             PipelineState {
                 input_name: name_of(graph, node.input),

@@ -115,7 +115,7 @@ enum InterpretedTarget {
         arguments: Vec<Expression>,
         /// For each accumulator its argument; `None` counts rows.
         accumulators: Vec<Option<usize>>,
-        /// Which of the window's inputs this pipeline is.
+        /// Which port of its operator the pipeline feeds.
         position_input: usize,
     },
 }
@@ -130,17 +130,16 @@ impl InterpretedTarget {
                     .collect::<Result<_, _>>()?;
                 Ok(InterpretedTarget::Stream { columns, schema: output.clone() })
             }
-            Target::Window { window, keys, arguments } => {
-                let window = &program.windows[*window];
-                let position_input = program.window_input(pipeline);
+            Target::Groups { port, keys, arguments } => {
+                let groups = program.groups(port.operator);
                 let keys = keys.iter().map(|key| key_expression(key, schema)).collect::<Result<_, _>>()?;
                 let mut unique = Vec::new();
                 let accumulators = arguments
                     .iter()
-                    .zip(&window.accumulators)
+                    .zip(&groups.accumulators)
                     .map(|(argument, accumulator)| add_argument(&mut unique, argument.as_ref(), accumulator, schema))
                     .collect::<Result<_, _>>()?;
-                Ok(InterpretedTarget::Window { keys, arguments: unique, accumulators, position_input })
+                Ok(InterpretedTarget::Window { keys, arguments: unique, accumulators, position_input: port.number })
             }
         }
     }

@@ -40,7 +40,6 @@ pub(crate) fn plan_kernel(
     pipeline: usize,
     lookups: &[Arc<JoinIndex>],
 ) -> Result<CompiledKernel, CompileError> {
-    let input = program.window_input(pipeline);
     let pipeline = &program.pipelines[pipeline];
     let mut planner = Planner::new(program, pipeline);
     let (mut selects, mut steps) = (Vec::new(), Vec::new());
@@ -61,7 +60,7 @@ pub(crate) fn plan_kernel(
             }
         }
     }
-    let target = planner.target(pipeline, &program.windows, input, &steps)?;
+    let target = planner.target(program, pipeline, &steps)?;
     carry(&planner.translator.graph, &mut steps, &target);
     Ok(CompiledKernel::planned(planner.finish()?, selects, steps, target))
 }
@@ -150,7 +149,7 @@ impl Planner {
                 Some(TimeSource::Event { column, .. } | TimeSource::Processing { column }) => Some(column),
                 Some(TimeSource::None | TimeSource::Noted { .. }) | None => None,
             },
-            StreamRef::Pipeline(_) | StreamRef::Window(_) | StreamRef::Over(_) => None,
+            StreamRef::Pipeline(_) | StreamRef::Operator(_) => None,
         };
         let fields = pipeline.input_schema.fields();
         let columns = fields.iter().enumerate().map(|(index, field)| ColumnSource {
@@ -244,9 +243,8 @@ impl Planner {
 
     fn target(
         &mut self,
+        program: &Program,
         pipeline: &Pipeline,
-        windows: &[WindowAggregate],
-        input: usize,
         steps: &[CompiledStep],
     ) -> Result<CompiledTarget, CompileError> {
         match &pipeline.target {
@@ -257,10 +255,11 @@ impl Planner {
                 }
                 Ok(CompiledTarget::Stream { projection: projection.finish(self), schema: schema.clone() })
             }
-            Target::Window { window, keys, arguments } => {
-                let mut aggregation = self.aggregation(&windows[*window], input, keys, arguments)?;
+            Target::Groups { port, keys, arguments } => {
+                let groups = program.groups(port.operator);
+                let mut aggregation = self.aggregation(groups, port.number, keys, arguments)?;
                 if aggregation.others.is_empty() {
-                    aggregation.by_lookup = self.by_lookup(&windows[*window], keys, &aggregation.update, steps);
+                    aggregation.by_lookup = self.by_lookup(groups, keys, &aggregation.update, steps);
                 }
                 Ok(CompiledTarget::Window(aggregation))
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Schema};
 use pelton_data::aggregate::Accumulator;
-use pelton_plan::pipeline::{Pipeline, Program, Window, WindowAggregate};
+use pelton_plan::pipeline::{Operator, Pipeline, Port, Program, Window, WindowAggregate};
 
 /// A program that is this pipeline and the windows that it feeds.
 pub fn program(pipeline: Pipeline, windows: Vec<WindowAggregate>) -> Program {
@@ -12,12 +12,14 @@ pub fn program(pipeline: Pipeline, windows: Vec<WindowAggregate>) -> Program {
         sources: Vec::new(),
         lookups: Vec::new(),
         pipelines: vec![pipeline],
-        windows,
-        shared: Vec::new(),
-        overs: Vec::new(),
+        operators: windows.into_iter().map(Operator::Window).collect(),
         outputs: Vec::new(),
     }
 }
+
+/// Where the only pipeline feeds the only operator.
+#[allow(dead_code, reason = "not every test groups rows")]
+pub const PORT: Port = Port { operator: 0, number: 0 };
 
 /// Windows without output columns.
 pub fn aggregate(window: Window, keys: Vec<FieldRef>, accumulators: Vec<Accumulator>) -> WindowAggregate {
@@ -32,5 +34,6 @@ pub fn aggregate(window: Window, keys: Vec<FieldRef>, accumulators: Vec<Accumula
         ranking: None,
         gathered: Vec::new(),
         time_column: None,
+        slices: None,
     }
 }

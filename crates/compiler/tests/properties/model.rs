@@ -84,7 +84,7 @@ fn evaluate(query: &Query, rows: &[Row], bounds: (i64, i64)) -> Option<Vec<Row>>
                 typed.map(|(column, field)| cast(value(column, &schema, row)?, field.data_type())).collect()
             })
             .collect(),
-        Target::Window { keys, arguments, .. } => {
+        Target::Groups { keys, arguments, .. } => {
             aggregate(query.window().unwrap(), keys, arguments, &schema, &rows, bounds)
         }
     }

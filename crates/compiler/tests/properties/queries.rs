@@ -30,7 +30,7 @@ impl Query {
 
     /// The window aggregation, where the pipeline ends in one.
     pub fn window(&self) -> Option<&WindowAggregate> {
-        self.program.windows.first()
+        self.program.windows().next().map(|(_, window)| window)
     }
 }
 
@@ -201,7 +201,7 @@ fn window(
         schema: Arc::new(Schema::new(fields)),
         ..made::aggregate(window, key_fields, accumulators)
     };
-    (Target::Window { window: 0, keys, arguments }, aggregate)
+    (Target::Groups { port: made::PORT, keys, arguments }, aggregate)
 }
 
 /// Adds an aggregate's accumulators and its output column, as planning does.

@@ -108,7 +108,7 @@ fn compare(how: &str, query: &Query, expected: &Outcome, actual: Result<Vec<Reco
             let schema = match &query.pipeline().target {
                 pelton_plan::pipeline::Target::Stream { schema, .. }
                 | pelton_plan::pipeline::Target::Rows { schema, .. } => schema,
-                pelton_plan::pipeline::Target::Window { window, .. } => &query.program.windows[*window].schema,
+                pelton_plan::pipeline::Target::Groups { port, .. } => &query.program.groups(port.operator).schema,
             };
             assert!(batches.iter().all(|batch| &batch.schema() == schema));
             let mut actual = printed(batches.iter().flat_map(table_rows));

@@ -5,17 +5,15 @@ use std::fmt::{self, Write};
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec, Sliding};
 
 use super::field;
-use crate::pipeline::Over;
 use crate::query::Length;
 
 /// Writes what is computed, and how each call follows its frame.
-pub(super) fn write(text: &mut String, number: usize, over: &Over, indent: &str) -> fmt::Result {
-    let spec = &over.spec;
+pub(super) fn write(text: &mut String, spec: &OverSpec, indent: &str) -> fmt::Result {
     let name = |column: &usize| spec.input_schema.field(*column).name().as_str();
     let keys: Vec<&str> = spec.keys.iter().map(name).collect();
     let by = if keys.is_empty() { String::new() } else { format!("by {}, ", keys.join(", ")) };
     let order = spec.time.map_or("their arrival", |time| name(&time.index));
-    writeln!(text, "{indent}over {number}: {by}in the order of {order}")?;
+    writeln!(text, "{by}in the order of {order}")?;
     for (column, output) in spec.columns.iter().zip(spec.schema.fields()) {
         match column {
             OverColumn::Input(column) => writeln!(text, "{indent}  {} = {}", field(output), name(column))?,

@@ -40,7 +40,7 @@ impl Notes {
 /// One line for each thing that is not portable to Flink; none where the statement is.
 pub fn portability(planned: &Planned) -> Vec<String> {
     let mut notes = planned.foreign.clone();
-    let follows = planned.program.overs.iter().any(|over| over.spec.frame_end().is_some());
+    let follows = planned.program.overs().any(|over| over.frame_end().is_some());
     for (_, plan) in &planned.logical {
         // The plan is well-formed: the walk visits its nodes and fails at none.
         let _ = plan.apply(|node| {
@@ -60,36 +60,33 @@ fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
         let note = format!("Flink has no table {LATE_ROWS}: it drops rows that are too late, and counts them");
         notes.add(landmarks.table(LATE_ROWS), note);
     }
-    if program.windows.iter().any(|window| window.window == Window::Global) {
+    let windows = || program.windows().map(|(_, window)| window);
+    if windows().any(|window| window.window == Window::Global) {
         notes.add(
             landmarks.grouping_without_window(),
             "grouping without a window gives one result when the bounded input has ended; \
              in Flink's streaming mode it gives a changing result, and the same in its batch mode",
         );
     }
-    if program.windows.iter().any(|window| window.window.counts_rows()) {
+    if windows().any(|window| window.window.counts_rows()) {
         let place = landmarks.only(&["tumble_rows", "hop_rows"]);
         notes.add(place, "Flink has no windows that count rows: no table functions TUMBLE_ROWS and HOP_ROWS");
     }
-    if program
-        .windows
-        .iter()
-        .any(|window| matches!(window.bounds, Window::Hopping { size, slide, .. } if size % slide != 0))
-    {
+    if windows().any(|window| matches!(window.bounds, Window::Hopping { size, slide, .. } if size % slide != 0)) {
         notes.add(landmarks.only(&["hop"]), "Flink wants the size of HOP to be a multiple of its slide");
     }
-    let is_merged = |window: &&WindowAggregate| {
+    let is_merged = |window: &WindowAggregate| {
         let windows =
             matches!(window.window, Window::Hopping { .. } | Window::Cumulative { .. } | Window::Session { .. });
         let is_ordered = |kept: &Accumulator| matches!(kept.accumulate, Accumulate::First | Accumulate::Last);
         windows && window.accumulators.iter().any(is_ordered)
     };
-    if program.windows.iter().any(|window| is_merged(&window)) {
+    if windows().any(is_merged) {
         let place = landmarks.only(&["first_value", "last_value"]);
         notes.add(place, "Flink has FIRST_VALUE and LAST_VALUE in windows of TUMBLE only");
     }
-    let has_time = |window: &&WindowAggregate| window.bounds == window.window && is_by_time(&window.window);
-    if program.windows.iter().any(|window| has_time(&window)) {
+    let has_time = |window: &WindowAggregate| window.bounds == window.window && is_by_time(&window.window);
+    if windows().any(has_time) {
         notes.add(
             landmarks.window,
             "a window closes when the watermark reaches its end, and in Flink a millisecond before: \
@@ -98,10 +95,10 @@ fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
     }
     // Numbers of rows may be the first rows of each key, which Flink keeps in another way.
     let numbers_rows = |call: &OverCall| matches!(call.function, OverFunction::RowNumber);
-    if program.overs.iter().any(|over| over.spec.frame_end().is_some()) {
+    if program.overs().any(|over| over.frame_end().is_some()) {
         let note = "Flink takes LEAD, and frames that end after the row, in its batch mode only";
         notes.add(landmarks.following_over(), note);
-    } else if program.overs.iter().any(|over| over.spec.time.is_some() && !over.spec.calls.iter().all(numbers_rows)) {
+    } else if program.overs().any(|over| over.time.is_some() && !over.calls.iter().all(numbers_rows)) {
         let note = "a row at the watermark is in time for functions OVER rows, and in Flink it is late";
         notes.add(landmarks.first_over(), note);
     }

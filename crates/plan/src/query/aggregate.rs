@@ -22,7 +22,7 @@ use super::names::Names;
 use super::window::{WINDOW_COLUMNS, result_time_field};
 use super::zeros::with_one_zero;
 use crate::error::{Place, PlanError};
-use crate::pipeline::{StreamRef, Window, WindowAggregate, WindowColumn};
+use crate::pipeline::{Operator, StreamRef, Window, WindowAggregate, WindowColumn};
 
 /// What a grouping expression is.
 #[derive(Debug, Clone, PartialEq)]
@@ -164,9 +164,9 @@ impl Lowering<'_> {
         let time_column = columns.iter().position(|column| *column == WindowColumn::Time);
         let key_fields = key_fields(&collector.branches, &groups, keys.iter().map(|&key| fields[key].name().as_str()))?;
         let session_slots = self.session_slots(window, &mut collector)?;
-        let index = self.draft.windows.len();
-        self.draft.starts.extend(starts.into_iter().map(|key| (index, WindowColumn::Key(key))));
-        self.draft.windows.push(WindowAggregate {
+        let operator = self.draft.operators.len();
+        self.draft.starts.extend(starts.into_iter().map(|key| (operator, WindowColumn::Key(key))));
+        let mut branch = self.draft.add_operator(Operator::Window(WindowAggregate {
             window,
             bounds,
             keys: key_fields,
@@ -177,16 +177,15 @@ impl Lowering<'_> {
             columns,
             schema: Arc::new(Schema::new(window_fields)),
             time_column,
-        });
-        self.feed_window(index, collector, &groups)?;
-        let stream = StreamRef::Window(index);
-        let mut branch = Branch::new(stream, self.draft.fields(stream))?;
+            slices: None,
+        }))?;
+        self.feed_groups(operator, collector, &groups)?;
         branch.columns = results;
         Ok(Relation { branches: vec![branch] })
     }
 
-    /// Ends the branches in a window.
-    pub(super) fn feed_window(&mut self, window: usize, collector: Collector, groups: &[Vec<Group>]) -> Result<()> {
+    /// Ends the branches in a window that groups rows.
+    pub(super) fn feed_groups(&mut self, operator: usize, collector: Collector, groups: &[Vec<Group>]) -> Result<()> {
         for (number, branch) in collector.branches.into_iter().enumerate() {
             let keys = groups[number].iter().filter_map(Group::as_key).map(|key| {
                 without_dictionary_cast(key.clone(), &branch.scope).and_then(|key| with_one_zero(key, &branch.scope))
@@ -194,7 +193,7 @@ impl Lowering<'_> {
             let keys = keys.collect::<Result<Vec<Expr>>>()?;
             let arguments = collector.arguments.iter().map(|arguments| arguments[number].clone()).collect();
             let time = branch.cut.and_then(|cut| cut.time);
-            let target = TargetDraft::Window { window, keys, arguments, time };
+            let target = TargetDraft::Groups { operator, keys, arguments, time };
             let Branch { input, scope, steps, .. } = branch;
             self.draft.pipelines.push(PipelineDraft { input, scope, steps, target });
         }
@@ -336,9 +335,8 @@ impl Lowering<'_> {
     /// A bound of the windows that a branch's rows fall into, as a value.
     fn bound_value(&self, branch: &Branch, bound: usize) -> Result<Expr> {
         let is_bound = |column: &WindowColumn| *column == WindowColumn::BOUNDS[bound];
-        match branch.input {
-            StreamRef::Window(window) if branch.cut.is_none() => {
-                let window = &self.draft.windows[window];
+        match self.draft.window_behind(branch.input) {
+            Some((_, window)) if branch.cut.is_none() => {
                 let index =
                     window.columns.iter().position(is_bound).expect("results that are grouped by a bound have it");
                 Ok(column(INPUT, window.schema.field(index).name()))
@@ -396,8 +394,8 @@ impl Lowering<'_> {
 
     /// A window over a window's rows needs their event time.
     fn ensure_time_column(&mut self, stream: StreamRef) {
-        let StreamRef::Window(index) = stream else { return };
-        let window = &mut self.draft.windows[index];
+        let Some((number, _)) = self.draft.window_behind(stream) else { return };
+        let window = self.draft.window_mut(number);
         if window.time_column.is_some() {
             return;
         }

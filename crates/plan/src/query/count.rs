@@ -18,7 +18,7 @@ use super::lower::{Lowering, simplify};
 use super::over::{Added, Collector};
 use super::window::WindowNode;
 use crate::error::PlanError;
-use crate::pipeline::{StreamRef, Window, WindowColumn};
+use crate::pipeline::{Operator, StreamRef, Window, WindowColumn};
 
 impl Lowering<'_> {
     /// Cuts rows into windows that count them.
@@ -55,12 +55,12 @@ impl Lowering<'_> {
     fn check_order(&self, branch: &Branch, keys: &[Expr], schema: &DFSchema) -> Result<()> {
         let of_input = |key: &Expr| Ok(self.window_key(branch, &branch.substitute(key, schema)?));
         let keys: Vec<Option<usize>> = keys.iter().map(of_input).collect::<Result<_>>()?;
-        let is_ordered = match branch.input {
-            StreamRef::Window(window) if self.draft.windows[window].ranking.is_none() => {
-                // A window has one row of each group, and windows leave in the order of their ends.
-                (0..self.draft.windows[window].keys.len()).all(|key| keys.contains(&Some(key)))
+        let is_ordered = match self.draft.window_behind(branch.input) {
+            // A window has one row of each group, and windows leave in the order of their ends.
+            Some((_, window)) if window.ranking.is_none() => {
+                (0..window.keys.len()).all(|key| keys.contains(&Some(key)))
             }
-            stream => self.has_order(stream),
+            _ => self.has_order(branch.input),
         };
         if is_ordered {
             return Ok(());
@@ -82,14 +82,11 @@ impl Lowering<'_> {
     fn has_order(&self, stream: StreamRef) -> bool {
         match stream {
             StreamRef::Source(_) => true,
-            StreamRef::Window(window) => {
-                let window = &self.draft.windows[window];
-                window.ranking.is_none() && window.keys.is_empty()
-            }
-            fed => {
-                let mut feeding = self.draft.pipelines.iter().filter(|pipeline| pipeline.target.stream() == Some(fed));
-                feeding.all(|pipeline| self.has_order(pipeline.input))
-            }
+            StreamRef::Pipeline(pipeline) => self.has_order(self.draft.pipelines[pipeline].input),
+            StreamRef::Operator(operator) => match self.draft.operators[operator].as_window() {
+                Some(window) => window.ranking.is_none() && window.keys.is_empty(),
+                None => self.draft.feeding(operator).all(|(_, pipeline)| self.has_order(pipeline.input)),
+            },
         }
     }
 
@@ -113,14 +110,12 @@ impl Lowering<'_> {
             columns.push(OverColumn::Input(collector.add_column(vec![lit(true)], "row")?));
         }
         let fields: Vec<_> = columns.iter().map(|column| collector.field(*column)).collect();
-        let over = self.draft.overs.len();
         let input_schema = Arc::new(Schema::new(collector.fields.clone()));
         let schema = Arc::new(Schema::new(fields));
         let (keys, calls) = (Vec::new(), Vec::new());
-        self.draft.overs.push(OverSpec { input_schema, time: None, keys, calls, columns, schema });
-        self.feed_over(over, None, collector);
-        let stream = StreamRef::Over(over);
-        let mut branch = Branch::new(stream, self.draft.fields(stream))?;
+        self.feed_rows(self.draft.operators.len(), collector, |_, _| None);
+        let over = OverSpec { input_schema, time: None, keys, calls, columns, schema };
+        let mut branch = self.draft.add_operator(Operator::Over(over))?;
         branch.columns = results;
         Ok(branch)
     }

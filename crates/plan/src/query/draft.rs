@@ -12,7 +12,6 @@ use datafusion_common::{Column, DFSchema, Result, ScalarValue, TableReference};
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 use pelton_data::arrangement::Arrangement;
 use pelton_data::column::{is_nested, logical_type};
-use pelton_data::over::OverSpec;
 use pelton_data::zone::Zone;
 use pelton_functions::{fit_nested, is_flink_cast, is_own_cast, strict_cast_as, strict_cast_literal};
 
@@ -22,7 +21,7 @@ use super::window::{WINDOW_COLUMNS, window_fields};
 use super::{share, zone};
 use crate::catalog::Catalog;
 use crate::error::{Place, PlanError};
-use crate::pipeline::{OutputTarget, StreamRef, Window, WindowAggregate, WindowColumn};
+use crate::pipeline::{Operator, OutputTarget, StreamRef, Window, WindowAggregate, WindowColumn};
 use crate::types::SqlType;
 
 /// Qualifies columns of the stream that a branch reads.
@@ -40,7 +39,7 @@ pub(super) struct Draft {
     pub sources: Vec<SourceDraft>,
     pub lookups: Vec<LookupDraft>,
     pub pipelines: Vec<PipelineDraft>,
-    pub windows: Vec<WindowAggregate>,
+    pub operators: Vec<Operator>,
     /// Which columns of windows say where these begin, where their ends do not: those of windows whose rows are results of sessions.
     pub starts: Vec<(usize, WindowColumn)>,
     /// Windows whose rows are numbered in the descending order of a time attribute: where the first alone is kept, it is the last that came of those of
@@ -48,7 +47,6 @@ pub(super) struct Draft {
     pub descending: Vec<usize>,
     /// Windows that keep all of their rows, as the plan wants it, or as many as a LIMIT says.
     pub numbered_whole: Vec<usize>,
-    pub overs: Vec<OverSpec>,
     pub outputs: Vec<OutputDraft>,
     /// The session's time zone, where it is not UTC.
     pub zone: Option<Zone>,
@@ -133,19 +131,17 @@ pub(super) struct PipelineDraft {
 pub(super) enum TargetDraft {
     /// Names of the columns are the output's.
     Stream { output: usize, columns: Vec<Expr> },
-    Window {
-        window: usize,
+    Groups {
+        operator: usize,
         keys: Vec<Expr>,
         arguments: Vec<Option<Expr>>,
         /// The time attribute of the input that the windows are cut by; none where the input is itself a window's rows, or
         /// the window is global.
         time: Option<Expr>,
     },
-    /// See [`crate::pipeline::Target::Rows`]; `time` as of windows.
-    Rows { window: usize, columns: Vec<Expr>, time: Option<Expr> },
-    /// Column `time` of `columns` is the time attribute of the input that rows are put in order by; none where they stay in the order of their
+    /// The time attribute of the input is that which windows are cut by, or rows are put in order by; none where they stay in the order of their
     /// arrival.
-    Over { over: usize, columns: Vec<Expr>, time: Option<usize> },
+    Rows { operator: usize, columns: Vec<Expr>, time: Option<Expr> },
 }
 
 impl TargetDraft {
@@ -153,8 +149,9 @@ impl TargetDraft {
     pub fn stream(&self) -> Option<StreamRef> {
         match self {
             TargetDraft::Stream { .. } => None,
-            TargetDraft::Window { window, .. } | TargetDraft::Rows { window, .. } => Some(StreamRef::Window(*window)),
-            TargetDraft::Over { over, .. } => Some(StreamRef::Over(*over)),
+            TargetDraft::Groups { operator, .. } | TargetDraft::Rows { operator, .. } => {
+                Some(StreamRef::Operator(*operator))
+            }
         }
     }
 
@@ -162,8 +159,7 @@ impl TargetDraft {
     pub fn time(&self) -> Option<&Expr> {
         match self {
             TargetDraft::Stream { .. } => None,
-            TargetDraft::Window { time, .. } | TargetDraft::Rows { time, .. } => time.as_ref(),
-            TargetDraft::Over { columns, time, .. } => time.map(|time| &columns[time]),
+            TargetDraft::Groups { time, .. } | TargetDraft::Rows { time, .. } => time.as_ref(),
         }
     }
 }
@@ -182,12 +178,50 @@ impl Draft {
         Draft { zone: zone::of_session(catalog), shares_slices: share::shares_slices(catalog), ..Draft::default() }
     }
 
+    /// Adds an operator. Returns its results.
+    pub fn add_operator(&mut self, operator: Operator) -> Result<Branch> {
+        self.operators.push(operator);
+        let stream = StreamRef::Operator(self.operators.len() - 1);
+        Branch::new(stream, self.fields(stream))
+    }
+
+    /// A window aggregation, by its number among the operators.
+    ///
+    /// # Panics
+    /// Where the operator is none.
+    pub fn window(&self, number: usize) -> &WindowAggregate {
+        self.operators[number].as_window().expect("the operator is a window")
+    }
+
+    /// As [`Draft::window`].
+    pub fn window_mut(&mut self, number: usize) -> &mut WindowAggregate {
+        match &mut self.operators[number] {
+            Operator::Window(window) => window,
+            Operator::Slices(_) | Operator::Over(_) => panic!("operator {number} is no window"),
+        }
+    }
+
+    /// The window aggregation whose results a stream is, if it is any's, with its number.
+    pub fn window_behind(&self, stream: StreamRef) -> Option<(usize, &WindowAggregate)> {
+        match stream {
+            StreamRef::Operator(number) => Some((number, self.operators[number].as_window()?)),
+            StreamRef::Source(_) | StreamRef::Pipeline(_) => None,
+        }
+    }
+
+    /// The pipelines that feed an operator, with their numbers.
+    pub fn feeding(&self, operator: usize) -> impl Iterator<Item = (usize, &PipelineDraft)> {
+        let fed = Some(StreamRef::Operator(operator));
+        self.pipelines.iter().enumerate().filter(move |(_, pipeline)| pipeline.target.stream() == fed)
+    }
+
     /// Fields of a stream's columns. Streams of pipelines end in outputs, so none is read again.
     pub fn fields(&self, stream: StreamRef) -> Vec<FieldRef> {
         match stream {
             StreamRef::Source(index) => self.sources[index].fields.clone(),
-            StreamRef::Window(index) => self.windows[index].schema.fields().to_vec(),
-            StreamRef::Over(index) => self.overs[index].schema.fields().to_vec(),
+            StreamRef::Operator(index) => {
+                self.operators[index].schema().expect("no branch reads slices").fields().to_vec()
+            }
             StreamRef::Pipeline(_) => unreachable!("no branch reads a pipeline"),
         }
     }
@@ -200,16 +234,16 @@ impl Draft {
     fn is_stream_bounded(&self, stream: StreamRef) -> bool {
         match stream {
             StreamRef::Source(index) => self.sources[index].is_bounded(),
-            fed => {
-                let mut feeding = self.pipelines.iter().filter(|pipeline| pipeline.target.stream() == Some(fed));
-                feeding.all(|pipeline| self.is_stream_bounded(pipeline.input))
+            StreamRef::Pipeline(index) => self.is_stream_bounded(self.pipelines[index].input),
+            StreamRef::Operator(index) => {
+                self.feeding(index).all(|(_, pipeline)| self.is_stream_bounded(pipeline.input))
             }
         }
     }
 
     /// The windows of which the stream `input` has the rows, and which of their bounds an expression is, by its position in [`WINDOW_COLUMNS`].
     pub fn window_bound(&self, input: StreamRef, expression: &Expr) -> Option<(Window, usize)> {
-        let StreamRef::Window(number) = input else { return None };
+        let (number, _) = self.window_behind(input)?;
         let (window, column) = self.window_column(input, expression)?;
         if window == Window::Global {
             return None;
@@ -221,8 +255,7 @@ impl Draft {
 
     /// The windows of which the stream `input` has the rows, and which of its columns an expression is.
     pub fn window_column(&self, input: StreamRef, expression: &Expr) -> Option<(Window, &WindowColumn)> {
-        let StreamRef::Window(window) = input else { return None };
-        let window = &self.windows[window];
+        let (_, window) = self.window_behind(input)?;
         let Expr::Column(column) = expression else { return None };
         if column.relation.as_ref().is_none_or(|relation| relation.table() != INPUT) {
             return None;

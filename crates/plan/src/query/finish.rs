@@ -4,20 +4,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
-use datafusion_common::{DFSchema, DataFusionError, Result, TableReference};
+use datafusion_common::{DFSchema, Result, TableReference};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use pelton_data::arrangement::Arrangement;
-use pelton_data::over::OverSpec;
 
 use super::draft::{ARRIVAL, Draft, INPUT, LookupDraft, OutputDraft, PipelineDraft, StepDraft, TargetDraft, cast_to};
 use super::join::lookup_qualifier;
 use super::prune::prune;
 use super::share::share;
 use crate::pipeline::{
-    LookupTable, Output, OutputTarget, Over, Pipeline, Program, SourceUse, Step, StreamRef, Target, WindowAggregate,
+    LookupTable, Operator, Output, OutputTarget, Pipeline, Port, Program, SourceUse, Step, StreamRef, Target,
     WindowColumn,
 };
 
@@ -33,7 +32,9 @@ struct Usage {
 /// Binds all names.
 pub(super) fn finish(mut draft: Draft) -> Result<Program> {
     prune(&mut draft);
-    let shared = if draft.shares_slices { share(&mut draft) } else { Vec::new() };
+    if draft.shares_slices {
+        share(&mut draft);
+    }
     let usage = Usage::of(&draft);
     let sources: Vec<SourceUse> = draft
         .sources
@@ -41,47 +42,37 @@ pub(super) fn finish(mut draft: Draft) -> Result<Program> {
         .enumerate()
         .map(|(index, source)| source.bind(&usage.sources[index], &usage.times[index]))
         .collect::<Result<_>>()?;
-    let Draft { lookups, pipelines, mut windows, mut overs, outputs, .. } = draft;
+    let Draft { lookups, pipelines, mut operators, outputs, .. } = draft;
     let mut bound_lookups = Vec::new();
     for (lookup, used) in lookups.into_iter().zip(&usage.lookups) {
         bound_lookups.push(bind_lookup(lookup, used)?);
     }
     let schemas: Vec<SchemaRef> = output_schemas(&pipelines, &outputs)?;
-    let folded = fold_projections(&pipelines, &mut windows, &mut overs, &schemas);
+    let folded = fold_projections(&pipelines, &mut operators, &schemas);
     let mut inputs = vec![Vec::new(); outputs.len()];
-    let mut over_inputs = vec![Vec::new(); overs.len()];
+    let mut ports = vec![0; operators.len()];
     let mut bound = Vec::new();
     for (number, pipeline) in pipelines.into_iter().enumerate() {
-        let output = match pipeline.target {
-            TargetDraft::Stream { output, .. } => Some(output),
-            TargetDraft::Window { .. } | TargetDraft::Rows { .. } => None,
-            TargetDraft::Over { over, .. } => {
-                over_inputs[over].push(StreamRef::Pipeline(bound.len()));
-                None
+        if let TargetDraft::Stream { output, .. } = pipeline.target {
+            if folded.contains(&number) {
+                inputs[output].push(pipeline.input);
+                continue;
             }
-        };
-        if let (Some(output), true) = (output, folded.contains(&number)) {
-            inputs[output].push(pipeline.input);
-            continue;
-        }
-        if let Some(output) = output {
             inputs[output].push(StreamRef::Pipeline(bound.len()));
         }
         let input_schema = match pipeline.input {
             StreamRef::Source(source) => sources[source].schema.clone(),
-            StreamRef::Window(window) => windows[window].schema.clone(),
-            StreamRef::Over(over) => overs[over].schema.clone(),
+            StreamRef::Operator(operator) => operators[operator].schema().expect("no branch reads slices").clone(),
             StreamRef::Pipeline(_) => unreachable!("no branch reads a pipeline"),
         };
-        let input_schema = with_arrival(input_schema, &pipeline.target, &windows);
-        bound.push(bind_pipeline(pipeline, input_schema, &bound_lookups, &schemas, &windows, &overs)?);
+        let input_schema = with_arrival(input_schema, &pipeline.target, &operators);
+        bound.push(bind_pipeline(pipeline, input_schema, &bound_lookups, &schemas, (&operators, &mut ports))?);
     }
     let outputs = outputs.into_iter().zip(inputs).zip(schemas);
     let outputs = outputs.map(|((output, inputs), schema)| bind_output(output, inputs, schema));
     let outputs = outputs.collect::<Result<_>>()?;
     let lookups = bound_lookups.into_iter().map(|lookup| lookup.table).collect();
-    let overs = over_inputs.into_iter().zip(overs).map(|(inputs, spec)| Over { inputs, spec }).collect();
-    Ok(Program { sources, lookups, pipelines: bound, windows, shared, overs, outputs })
+    Ok(Program { sources, lookups, pipelines: bound, operators, outputs })
 }
 
 impl Usage {
@@ -129,12 +120,12 @@ impl PipelineDraft {
             }
         }
         match &self.target {
-            TargetDraft::Stream { columns, .. } | TargetDraft::Over { columns, .. } => expressions.extend(columns),
+            TargetDraft::Stream { columns, .. } => expressions.extend(columns),
             TargetDraft::Rows { columns, time, .. } => {
                 expressions.extend(columns);
                 expressions.extend(time);
             }
-            TargetDraft::Window { keys, arguments, time, .. } => {
+            TargetDraft::Groups { keys, arguments, time, .. } => {
                 expressions.extend(keys);
                 expressions.extend(arguments.iter().flatten());
                 expressions.extend(time);
@@ -212,12 +203,7 @@ fn output_schemas(pipelines: &[PipelineDraft], outputs: &[OutputDraft]) -> Resul
 
 /// Lets windows and functions OVER rows give their rows in the form of the output, where a pipeline would only choose, order and name
 /// columns. Returns the numbers of the pipelines that became superfluous.
-fn fold_projections(
-    pipelines: &[PipelineDraft],
-    windows: &mut [WindowAggregate],
-    overs: &mut [OverSpec],
-    schemas: &[SchemaRef],
-) -> Vec<usize> {
+fn fold_projections(pipelines: &[PipelineDraft], operators: &mut [Operator], schemas: &[SchemaRef]) -> Vec<usize> {
     let mut folded = Vec::new();
     for (number, pipeline) in pipelines.iter().enumerate() {
         let TargetDraft::Stream { output, columns } = &pipeline.target else { continue };
@@ -225,21 +211,20 @@ fn fold_projections(
         if readers > 1 || !pipeline.steps.is_empty() {
             continue;
         }
-        match pipeline.input {
-            StreamRef::Window(window) => {
-                let window = &mut windows[window];
+        let StreamRef::Operator(read) = pipeline.input else { continue };
+        match &mut operators[read] {
+            Operator::Window(window) => {
                 let Some(indices) = chosen(columns, &window.schema) else { continue };
                 window.columns = indices.iter().map(|index| window.columns[*index].clone()).collect();
                 window.schema = schemas[*output].clone();
                 window.time_column = window.columns.iter().position(|column| *column == WindowColumn::Time);
             }
-            StreamRef::Over(over) => {
-                let over = &mut overs[over];
+            Operator::Over(over) => {
                 let Some(indices) = chosen(columns, &over.schema) else { continue };
                 over.columns = indices.iter().map(|index| over.columns[*index]).collect();
                 over.schema = schemas[*output].clone();
             }
-            StreamRef::Source(_) | StreamRef::Pipeline(_) => continue,
+            Operator::Slices(_) => unreachable!("no branch reads slices"),
         }
         folded.push(number);
     }
@@ -258,12 +243,10 @@ fn chosen(columns: &[Expr], schema: &Schema) -> Option<Vec<usize>> {
 }
 
 /// The columns of the blocks that a pipeline gets: with what says how rows came behind them, where its window keeps that.
-fn with_arrival(schema: SchemaRef, target: &TargetDraft, windows: &[WindowAggregate]) -> SchemaRef {
-    let TargetDraft::Rows { window, .. } = target else { return schema };
-    let arrival = windows[*window]
-        .ranking
-        .as_ref()
-        .and_then(|ranking| ranking.arrival.map(|column| ranking.schema.fields()[column].clone()));
+fn with_arrival(schema: SchemaRef, target: &TargetDraft, operators: &[Operator]) -> SchemaRef {
+    let TargetDraft::Rows { operator, .. } = target else { return schema };
+    let ranking = operators[*operator].as_window().and_then(|window| window.ranking.as_ref());
+    let arrival = ranking.and_then(|ranking| ranking.arrival.map(|column| ranking.schema.fields()[column].clone()));
     match arrival {
         Some(arrival) => Arc::new(Schema::new(schema.fields().iter().cloned().chain([arrival]).collect::<Vec<_>>())),
         None => schema,
@@ -275,8 +258,7 @@ fn bind_pipeline(
     input_schema: SchemaRef,
     lookups: &[BoundLookup],
     outputs: &[SchemaRef],
-    windows: &[WindowAggregate],
-    overs: &[OverSpec],
+    (operators, ports): (&[Operator], &mut [usize]),
 ) -> Result<Pipeline> {
     let mut looked_up: Vec<(String, Vec<FieldRef>)> = Vec::new();
     let mut scope = scope_of(input_schema.fields(), &looked_up)?;
@@ -312,20 +294,22 @@ fn bind_pipeline(
     }
     let bind_all =
         |columns: &[Expr]| columns.iter().map(|column| physical_expression(column, &scope)).collect::<Result<Vec<_>>>();
-    let stream = |columns: &[Expr], schema: &SchemaRef| {
-        Ok::<Target, DataFusionError>(Target::Stream { columns: bind_all(columns)?, schema: schema.clone() })
+    let mut port = |operator: usize| {
+        ports[operator] += 1;
+        Port { operator, number: ports[operator] - 1 }
     };
     let target = match &pipeline.target {
-        TargetDraft::Stream { output, columns } => stream(columns, &outputs[*output])?,
-        TargetDraft::Over { over, columns, .. } => stream(columns, &overs[*over].input_schema)?,
-        TargetDraft::Rows { window, columns, .. } => {
-            let ranking = windows[*window].ranking.as_ref().expect("rows are ranked");
-            Target::Rows { window: *window, columns: bind_all(columns)?, schema: ranking.schema.clone() }
+        TargetDraft::Stream { output, columns } => {
+            Target::Stream { columns: bind_all(columns)?, schema: outputs[*output].clone() }
         }
-        TargetDraft::Window { window, keys, arguments, .. } => {
+        TargetDraft::Rows { operator, columns, .. } => {
+            let schema = operators[*operator].rows_schema().expect("the operator takes rows").clone();
+            Target::Rows { port: port(*operator), columns: bind_all(columns)?, schema }
+        }
+        TargetDraft::Groups { operator, keys, arguments, .. } => {
             let bind = |argument: &Option<Expr>| argument.as_ref().map(|a| physical_expression(a, &scope)).transpose();
-            Target::Window {
-                window: *window,
+            Target::Groups {
+                port: port(*operator),
                 keys: keys.iter().map(|key| physical_expression(key, &scope)).collect::<Result<_>>()?,
                 arguments: arguments.iter().map(bind).collect::<Result<_>>()?,
             }

@@ -109,7 +109,7 @@ impl Lowering<'_> {
         }
         window.session_slots = self.session_slots(window.window, &mut accumulated)?;
         window.accumulators = accumulated.accumulators.clone();
-        self.feed_window(number, accumulated, groups)
+        self.feed_groups(number, accumulated, groups)
     }
 
     /// Refuses to number results of windows that count the rows of each key, as [`Lowering::window_of_rows`] does to group them.

@@ -20,7 +20,7 @@ use super::over::{Added, Collector};
 use super::ranking::{UNBOUNDED, add_arrival};
 use super::zeros::with_one_zero;
 use crate::error::PlanError;
-use crate::pipeline::{StreamRef, Window, WindowAggregate, WindowColumn};
+use crate::pipeline::{Operator, Window, WindowAggregate, WindowColumn};
 
 impl Lowering<'_> {
     /// The first rows of what has an end.
@@ -64,10 +64,10 @@ impl Lowering<'_> {
         let first = offset as u64 + 1;
         let last = rows_max.map_or(UNBOUNDED, |rows_max| (offset as u64).saturating_add(rows_max as u64));
         let schema = Arc::new(Schema::new(collector.fields.clone()));
-        let index = self.draft.windows.len();
-        self.draft.numbered_whole.push(index);
-        self.feed_ranking(index, collector);
-        self.draft.windows.push(WindowAggregate {
+        let operator = self.draft.operators.len();
+        self.draft.numbered_whole.push(operator);
+        self.feed_ranking(operator, collector);
+        let mut branch = self.draft.add_operator(Operator::Window(WindowAggregate {
             window: Window::Global,
             bounds: Window::Global,
             keys: Vec::new(),
@@ -87,9 +87,8 @@ impl Lowering<'_> {
             columns: numbered.columns,
             schema: Arc::new(Schema::new(numbered.fields)),
             time_column: None,
-        });
-        let stream = StreamRef::Window(index);
-        let mut branch = Branch::new(stream, self.draft.fields(stream))?;
+            slices: None,
+        }))?;
         branch.columns = numbered.results;
         Ok(Relation { branches: vec![branch] })
     }

@@ -4,33 +4,27 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use pelton_data::over::{OverCall, OverColumn};
+use pelton_data::over::{OverCall, OverColumn, OverSpec};
 
 use super::draft::{Draft, INPUT, TargetDraft};
-use crate::pipeline::{StreamRef, WindowColumn};
+use crate::pipeline::{Operator, StreamRef, WindowColumn};
 
-/// Prunes all streams, downstream before upstream: what one no longer needs, those above it need not give.
+/// Prunes the results of all operators, downstream before upstream: what one no longer needs, those above it need not give.
 pub(super) fn prune(draft: &mut Draft) {
-    // What a stream reads was lowered before it.
-    let mut streams: Vec<StreamRef> =
-        draft.pipelines.iter().rev().filter_map(|pipeline| pipeline.target.stream()).collect();
-    streams.dedup();
-    for stream in streams {
-        match stream {
-            StreamRef::Window(window) => {
-                prune_columns(draft, window);
-                if draft.windows[window].ranking.is_some() {
-                    prune_rows(draft, window);
+    for number in (0..draft.operators.len()).rev() {
+        match &draft.operators[number] {
+            Operator::Window(window) => {
+                let (is_ranked, has_groups) = (window.ranking.is_some(), !window.keeps_rows_alone());
+                prune_columns(draft, number);
+                if is_ranked {
+                    prune_rows(draft, number);
                 }
-                if !draft.windows[window].keeps_rows_alone() {
-                    prune_accumulators(draft, window);
+                if has_groups {
+                    prune_accumulators(draft, number);
                 }
             }
-            StreamRef::Over(over) => {
-                prune_values(draft, over);
-                prune_input(draft, over);
-            }
-            StreamRef::Source(_) | StreamRef::Pipeline(_) => unreachable!("no pipeline feeds {stream:?}"),
+            Operator::Over(_) => prune_over(draft, number),
+            Operator::Slices(_) => unreachable!("windows share slices when they are pruned"),
         }
     }
 }
@@ -59,25 +53,31 @@ fn projected(schema: &SchemaRef, kept: &[usize]) -> SchemaRef {
 }
 
 fn prune_columns(draft: &mut Draft, window: usize) {
-    let stream = StreamRef::Window(window);
+    let stream = StreamRef::Operator(window);
     let mut readers = draft.pipelines.iter().filter(|pipeline| pipeline.input == stream);
-    let is_cut = |target: &TargetDraft| matches!(target, TargetDraft::Window { .. } | TargetDraft::Rows { .. });
-    let is_cut_again = readers.any(|pipeline| is_cut(&pipeline.target));
-    let (schema, time_column) = (draft.windows[window].schema.clone(), draft.windows[window].time_column);
+    let is_cut_again =
+        readers.any(|pipeline| pipeline.target.stream().is_some_and(|stream| draft.window_behind(stream).is_some()));
+    let (schema, time_column) = (draft.window(window).schema.clone(), draft.window(window).time_column);
     let kept = kept_columns(draft, stream, &schema, |index| is_cut_again && time_column == Some(index));
-    let window = &mut draft.windows[window];
+    let window = draft.window_mut(window);
     window.columns = kept.iter().map(|index| window.columns[*index].clone()).collect();
     window.schema = projected(&schema, &kept);
     window.time_column = window.columns.iter().position(|column| *column == WindowColumn::Time);
 }
 
-/// Leaves out columns of rows with functions OVER them, and then the functions.
-fn prune_values(draft: &mut Draft, over: usize) {
-    let schema = draft.overs[over].schema.clone();
-    let kept = kept_columns(draft, StreamRef::Over(over), &schema, |_| false);
-    let over = &mut draft.overs[over];
+/// Leaves out columns of rows with functions OVER them, then the functions, and then columns of their input.
+fn prune_over(draft: &mut Draft, number: usize) {
+    let schema = draft.operators[number].schema().expect("it has results").clone();
+    let kept = kept_columns(draft, StreamRef::Operator(number), &schema, |_| false);
+    let Operator::Over(over) = &mut draft.operators[number] else { unreachable!("it is functions OVER rows") };
+    prune_values(over, &schema, &kept);
+    let kept = prune_input(over);
+    prune_rows_of(draft, number, &kept);
+}
+
+fn prune_values(over: &mut OverSpec, schema: &SchemaRef, kept: &[usize]) {
     over.columns = kept.iter().map(|index| over.columns[*index]).collect();
-    over.schema = projected(&schema, &kept);
+    over.schema = projected(schema, kept);
     let is_used = |call: &usize| over.columns.contains(&OverColumn::Value(*call));
     let calls: Vec<usize> = (0..over.calls.len()).filter(is_used).collect();
     for column in &mut over.columns {
@@ -88,9 +88,8 @@ fn prune_values(draft: &mut Draft, over: usize) {
     over.calls = calls.iter().map(|call| over.calls[*call].clone()).collect();
 }
 
-/// Leaves out columns of its input.
-fn prune_input(draft: &mut Draft, number: usize) {
-    let over = &mut draft.overs[number];
+/// Leaves out columns of its input. Returns those that are kept.
+fn prune_input(over: &mut OverSpec) -> Vec<usize> {
     let time = over.time.map(|time| time.index);
     let mut kept: BTreeSet<usize> = over.keys.iter().copied().chain(time).collect();
     kept.extend(over.calls.iter().flat_map(OverCall::columns));
@@ -109,19 +108,23 @@ fn prune_input(draft: &mut Draft, number: usize) {
             *column = place(*column);
         }
     }
+    kept
+}
+
+/// Leaves out columns of the rows that an operator takes.
+fn prune_rows_of(draft: &mut Draft, number: usize, kept: &[usize]) {
     for pipeline in &mut draft.pipelines {
-        if let TargetDraft::Over { over, columns, time } = &mut pipeline.target
-            && *over == number
+        if let TargetDraft::Rows { operator, columns, .. } = &mut pipeline.target
+            && *operator == number
         {
             *columns = kept.iter().map(|column| columns[*column].clone()).collect();
-            *time = time.map(place);
         }
     }
 }
 
 /// Leaves out columns of rows that are kept.
 fn prune_rows(draft: &mut Draft, number: usize) {
-    let window = &mut draft.windows[number];
+    let window = draft.window_mut(number);
     let ranking = window.ranking.as_mut().expect("rows are kept");
     let mut kept: BTreeSet<usize> = ranking.keys.iter().copied().collect();
     kept.extend(ranking.order.iter().map(|key| key.column));
@@ -154,17 +157,11 @@ fn prune_rows(draft: &mut Draft, number: usize) {
             *column = place(*column);
         }
     }
-    for pipeline in &mut draft.pipelines {
-        if let TargetDraft::Rows { window, columns, .. } = &mut pipeline.target
-            && *window == number
-        {
-            *columns = kept.iter().map(|column| columns[*column].clone()).collect();
-        }
-    }
+    prune_rows_of(draft, number, &kept);
 }
 
 fn prune_accumulators(draft: &mut Draft, number: usize) {
-    let window = &mut draft.windows[number];
+    let window = draft.window_mut(number);
     let used = window.columns.iter_mut().chain(&mut window.gathered).flat_map(WindowColumn::accumulators_mut);
     let mut kept: BTreeSet<usize> = used.map(|accumulator| *accumulator).collect();
     if let Some(slots) = &window.session_slots {
@@ -179,8 +176,8 @@ fn prune_accumulators(draft: &mut Draft, number: usize) {
     }
     window.accumulators = kept.iter().map(|index| window.accumulators[*index].clone()).collect();
     for pipeline in &mut draft.pipelines {
-        if let TargetDraft::Window { window, arguments, .. } = &mut pipeline.target
-            && *window == number
+        if let TargetDraft::Groups { operator, arguments, .. } = &mut pipeline.target
+            && *operator == number
         {
             *arguments = kept.iter().map(|index| arguments[*index].clone()).collect();
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion_common::{Column, DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::WindowFunction;
-use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, SortExpr, lit};
+use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator as Comparison, SortExpr, lit};
 use pelton_data::aggregate::POSITION_INPUTS_MAX;
 use pelton_data::arrangement::OrderKey;
 use pelton_data::ranking::{Numbering, Ranking};
@@ -15,13 +15,13 @@ use pelton_data::ranking::{Numbering, Ranking};
 use super::aggregate::result;
 use super::aggregate_functions::RESULT_KIND;
 use super::context::external;
-use super::draft::{ARRIVAL, Branch, INPUT, PipelineDraft, Relation, TargetDraft, column};
+use super::draft::{ARRIVAL, Branch, INPUT, Relation, column};
 use super::lower::{Lowering, simplify};
 use super::over::{Added, Collector};
 use super::window::WINDOW_COLUMNS;
 use super::zeros::with_one_zero;
 use crate::error::PlanError;
-use crate::pipeline::{StreamRef, WindowAggregate, WindowColumn};
+use crate::pipeline::{Operator, StreamRef, WindowAggregate, WindowColumn};
 
 /// What the number of rows to keep is written as.
 const FORM: &str = "write SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY x DESC) AS rn FROM …) WHERE rn <= 10";
@@ -126,12 +126,12 @@ impl Lowering<'_> {
         let is_descending = self.is_by_time_descending(&collector, function, schema)?;
         let ranking = self.ranking(&mut collector, function, schema, is_windowed)?;
         let time_column = numbered.columns.iter().position(|column| *column == WindowColumn::Time);
-        let index = self.draft.windows.len();
-        self.draft.descending.extend(is_descending.then_some(index));
-        self.draft.numbered_whole.extend((!is_ordered).then_some(index));
+        let operator = self.draft.operators.len();
+        self.draft.descending.extend(is_descending.then_some(operator));
+        self.draft.numbered_whole.extend((!is_ordered).then_some(operator));
         let are_starts = |key: &&usize| self.say_starts(&collector.branches, collector.columns[**key].iter());
         let starts: Vec<usize> = ranking.keys.iter().filter(are_starts).copied().collect();
-        self.draft.starts.extend(starts.into_iter().map(|key| (index, WindowColumn::Row(key))));
+        self.draft.starts.extend(starts.into_iter().map(|key| (operator, WindowColumn::Row(key))));
         let mut window = WindowAggregate {
             window,
             bounds,
@@ -143,15 +143,14 @@ impl Lowering<'_> {
             columns: numbered.columns,
             schema: Arc::new(Schema::new(numbered.fields)),
             time_column,
+            slices: None,
         };
         match is_by_key {
-            true => self.gather((index, place), &mut window, &ranking, collector, &groups)?,
-            false => self.feed_ranking(index, collector),
+            true => self.gather((operator, place), &mut window, &ranking, collector, &groups)?,
+            false => self.feed_ranking(operator, collector),
         }
         window.ranking = Some(ranking);
-        self.draft.windows.push(window);
-        let stream = StreamRef::Window(index);
-        let mut branch = Branch::new(stream, self.draft.fields(stream))?;
+        let mut branch = self.draft.add_operator(Operator::Window(window))?;
         branch.columns = numbered.results;
         Ok(Relation { branches: vec![branch] })
     }
@@ -261,11 +260,15 @@ impl Lowering<'_> {
     }
 
     fn is_stream_in_order(&self, stream: StreamRef) -> bool {
-        let mut feeding = self.draft.pipelines.iter().filter(|pipeline| pipeline.target.stream() == Some(stream));
         match stream {
             StreamRef::Source(_) => true,
-            StreamRef::Over(_) => feeding.all(|pipeline| self.is_stream_in_order(pipeline.input)),
-            StreamRef::Window(_) | StreamRef::Pipeline(_) => false,
+            StreamRef::Pipeline(_) => false,
+            StreamRef::Operator(operator) => match &self.draft.operators[operator] {
+                Operator::Over(_) => {
+                    self.draft.feeding(operator).all(|(_, pipeline)| self.is_stream_in_order(pipeline.input))
+                }
+                Operator::Window(_) | Operator::Slices(_) => false,
+            },
         }
     }
 
@@ -298,34 +301,26 @@ impl Lowering<'_> {
         Ok(collector.branches.iter().zip(&values).all(is_time))
     }
 
-    pub(super) fn feed_ranking(&mut self, window: usize, collector: Collector) {
-        let Collector { branches, columns, .. } = collector;
-        for (number, branch) in branches.into_iter().enumerate() {
-            let columns = columns.iter().map(|values| values[number].clone()).collect();
-            let time = branch.cut.and_then(|cut| cut.time);
-            let Branch { input, scope, steps, .. } = branch;
-            let target = TargetDraft::Rows { window, columns, time };
-            self.draft.pipelines.push(PipelineDraft { input, scope, steps, target });
-        }
+    /// Ends the branches in a window that keeps its first rows.
+    pub(super) fn feed_ranking(&mut self, operator: usize, collector: Collector) {
+        self.feed_rows(operator, collector, |cut, _| cut.and_then(|cut| cut.time));
     }
 
     /// Lets a window keep no more rows than a condition on their numbers wants. Returns whether `conjunct` was one: then no row that it is not
     /// true for leaves.
     pub(super) fn bound_ranks(&mut self, branch: &Branch, conjunct: &Expr) -> bool {
-        let (Expr::BinaryExpr(BinaryExpr { left, op, right }), StreamRef::Window(window)) = (conjunct, branch.input)
-        else {
-            return false;
-        };
+        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = conjunct else { return false };
+        let Some((window, _)) = self.draft.window_behind(branch.input) else { return false };
         let Some((_, WindowColumn::Rank)) = self.draft.window_column(branch.input, left) else { return false };
         let Expr::Literal(ScalarValue::Int64(Some(number)), _) = right.as_ref() else { return false };
-        let ranking = self.draft.windows[window].ranking.as_mut().expect("a rank is one of kept rows");
+        let ranking = self.draft.window_mut(window).ranking.as_mut().expect("a rank is one of kept rows");
         let rank = |number: i64| u64::try_from(number).unwrap_or(0);
         let (first, last) = match op {
-            Operator::LtEq => (1, rank(*number)),
-            Operator::Lt => (1, rank(number.saturating_sub(1))),
-            Operator::Eq => (rank(*number), rank(*number)),
-            Operator::GtEq => (rank(*number), UNBOUNDED),
-            Operator::Gt => (rank(number.saturating_add(1)), UNBOUNDED),
+            Comparison::LtEq => (1, rank(*number)),
+            Comparison::Lt => (1, rank(number.saturating_sub(1))),
+            Comparison::Eq => (rank(*number), rank(*number)),
+            Comparison::GtEq => (rank(*number), UNBOUNDED),
+            Comparison::Gt => (rank(number.saturating_add(1)), UNBOUNDED),
             _ => return false,
         };
         ranking.first = ranking.first.max(first);
@@ -335,17 +330,17 @@ impl Lowering<'_> {
 
     /// Refuses windows that would keep all of their rows. Of rows of one time those that keep the last one alone keep the one that came last, as Flink does.
     pub(super) fn check_rankings(&mut self) -> Result<()> {
-        let windows = self.draft.windows.iter().enumerate();
-        let bounded = windows.filter(|(index, _)| !self.draft.numbered_whole.contains(index));
-        let mut rankings = bounded.filter_map(|(_, window)| window.ranking.as_ref());
+        let operators = self.draft.operators.iter().enumerate();
+        let bounded = operators.filter(|(number, _)| !self.draft.numbered_whole.contains(number));
+        let mut rankings = bounded.filter_map(|(_, operator)| operator.as_window()?.ranking.as_ref());
         if let Some(unbounded) = rankings.find(|ranking| ranking.last == UNBOUNDED) {
             let known = NUMBERS.iter().find(|(_, numbering)| *numbering == unbounded.numbering);
             let name = known.expect("all are known").0;
             let construct = format!("{} of a window's rows without a bound", name.to_uppercase());
             return Err(external(PlanError::unsupported(self.landmarks.over(name), construct, FORM)));
         }
-        for &window in &self.draft.descending {
-            let ranking = self.draft.windows[window].ranking.as_mut().expect("rows are numbered");
+        for window in self.draft.descending.clone() {
+            let ranking = self.draft.window_mut(window).ranking.as_mut().expect("rows are numbered");
             if let (Some(arrival), Numbering::Rows, (1, 1)) =
                 (ranking.arrival, ranking.numbering, (ranking.first, ranking.last))
             {

@@ -200,8 +200,11 @@ fn graph(source: Box<dyn Source>, sink: Box<dyn Sink>, has_window: bool) -> Grap
     let schema = batch(0..1).schema();
     let column = TimeColumn::new(1, schema.field(1).data_type()).expect("it is a timestamp");
     let time = SourceTime::Event { column, delay: 0, ahead_max: None };
-    let target =
-        if has_window { PipelineTarget::Operator(0) } else { PipelineTarget::Stream { schema: schema.clone() } };
+    let target = if has_window {
+        PipelineTarget::Operator { operator: 0, port: 0 }
+    } else {
+        PipelineTarget::Stream { schema: schema.clone() }
+    };
     let kernel = Arc::new(KernelSlot::new(Arc::new(Code), Duration::ZERO, AdaptOptions::default()));
     let layout =
         EntryLayout::new(&[KeyColumn { data_type: DataType::Int64, nullable: false }], &[Accumulator::counting_rows()]);

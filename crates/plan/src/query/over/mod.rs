@@ -24,7 +24,7 @@ use super::accumulate::integer_under_cast;
 use super::aggregate::result;
 use super::context::external;
 use super::draft::{
-    Branch, INPUT, PipelineDraft, Relation, TargetDraft, carried_type, cast_to, column as draft_column, held_type,
+    Branch, Cut, INPUT, PipelineDraft, Relation, TargetDraft, carried_type, cast_to, column as draft_column, held_type,
     part_of,
 };
 use super::lower::{Lowering, materialize, simplify};
@@ -33,7 +33,7 @@ use super::time_attribute::{TimeAttribute, time_attribute, time_attributes};
 use super::zeros::with_one_zero;
 use crate::error::{Place, PlanError};
 use crate::parse::shown_name;
-use crate::pipeline::StreamRef;
+use crate::pipeline::Operator;
 
 /// The input of a node while its columns are collected.
 pub(super) struct Collector {
@@ -100,14 +100,12 @@ impl Lowering<'_> {
                 Some(default) => values.or_default(&mut collector, value, default, schema, field)?,
             });
         }
-        let over = self.draft.overs.len();
         let input_schema = Arc::new(Schema::new(collector.fields.clone()));
         let Values { calls, columns, fields } = values;
         let schema = Arc::new(Schema::new(fields));
-        self.draft.overs.push(OverSpec { input_schema, time: Some(time), keys, calls, columns, schema });
-        self.feed_over(over, Some(time.index), collector);
-        let stream = StreamRef::Over(over);
-        let mut branch = Branch::new(stream, self.draft.fields(stream))?;
+        self.feed_rows(self.draft.operators.len(), collector, |_, columns| Some(columns[time.index].clone()));
+        let over = OverSpec { input_schema, time: Some(time), keys, calls, columns, schema };
+        let mut branch = self.draft.add_operator(Operator::Over(over))?;
         branch.columns = results;
         let relation = Relation { branches: vec![branch] };
         self.draft.aggregates.push((plan.clone(), relation.clone()));
@@ -208,13 +206,18 @@ impl Lowering<'_> {
         Ok(TimeColumn::new(column, data_type).expect("a time attribute is a timestamp"))
     }
 
-    /// Ends the branches in a node.
-    pub(super) fn feed_over(&mut self, over: usize, time: Option<usize>, collector: Collector) {
+    /// Ends the branches in an operator that takes rows. `time` is the time attribute of a branch that they go by, from its windows and columns.
+    pub(super) fn feed_rows(
+        &mut self,
+        operator: usize,
+        collector: Collector,
+        time: impl Fn(Option<Cut>, &[Expr]) -> Option<Expr>,
+    ) {
         let Collector { branches, columns, .. } = collector;
         for (number, branch) in branches.into_iter().enumerate() {
-            let columns = columns.iter().map(|values| values[number].clone()).collect();
-            let Branch { input, scope, steps, .. } = branch;
-            let target = TargetDraft::Over { over, columns, time };
+            let columns: Vec<Expr> = columns.iter().map(|values| values[number].clone()).collect();
+            let Branch { input, scope, steps, cut, .. } = branch;
+            let target = TargetDraft::Rows { operator, time: time(cut, &columns), columns };
             self.draft.pipelines.push(PipelineDraft { input, scope, steps, target });
         }
     }

@@ -169,7 +169,7 @@ fn graph(fed: &[Fed; 2], kept: Arc<Mutex<Rows>>) -> Graph {
         name: format!("pipeline {index}"),
         input: StreamRef::Source(index),
         kernel: Arc::new(KernelSlot::new(Arc::new(Same), Duration::ZERO, AdaptOptions::default())),
-        target: PipelineTarget::Operator(0),
+        target: PipelineTarget::Operator { operator: 0, port: index },
     });
     let sink = Box::new(Kept(kept));
     let inputs = vec![StreamRef::Operator(0)];
