@@ -14,7 +14,8 @@ use pelton::{PushSource, Session};
 use super::file::{Benchmark, Case, Statements};
 use super::measure::start_in;
 use super::report::{Figure, Samples, Wait};
-use super::{Arguments, BenchError, Prepared};
+use super::stream::Prepared;
+use super::{Arguments, BenchError};
 
 const PROBE_INTERVAL: Duration = Duration::from_millis(1);
 

@@ -4,22 +4,21 @@
 //! [`TableRequest`] into something the runtime takes bytes from, chunk by chunk, and whose chunks any worker decodes into
 //! columns; [`open_sink`] into something that encodes and writes result rows.
 //!
-//! In reading order: [`options`] (what a table's options say), [`filesystem`] (files in and out), `generated` (what the
+//! In reading order: [`options`] (what a table's options say), `table` (what a connector is told of a table), [`filesystem`] (files in and out), `generated` (what the
 //! generators share) with [`nexmark`], [`ysb`] and [`datagen`], [`replay`] (any source again and again, from memory), [`mod@print`] and
 //! [`blackhole`].
 
 use std::collections::BTreeMap;
 
-use arrow::datatypes::{Schema, SchemaRef};
-use pelton_data::TimeColumn;
-use pelton_runtime::budget::Budget;
+use arrow::datatypes::SchemaRef;
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
-use pelton_runtime::wake::Waker;
 
 mod error;
 
 pub mod options;
+
+mod table;
 
 pub mod file;
 
@@ -49,75 +48,11 @@ pub mod blackhole;
 mod testing;
 
 pub use error::ConnectorError;
-pub use format::rows::OnError;
+pub use format::on_error::OnError;
 use options::Options;
 use replay::{Replay, ReplaySource};
-
-/// One use of a table, as a source or as a sink.
-#[derive(Debug, Clone)]
-pub struct TableRequest {
-    /// Name in the catalogue, for messages.
-    pub name: String,
-    /// All physical columns of the table, as declared; computed columns are not among them.
-    pub schema: SchemaRef,
-    /// Which of them are wanted, ascending. A source delivers exactly these, in this order; a sink takes all columns.
-    pub columns: Vec<usize>,
-    /// Columns that are not in the data but about it: index into `schema` → key of `METADATA FROM`.
-    pub metadata: BTreeMap<usize, String>,
-    /// Columns whose strings have a length: index into `schema` → which. Rows that are read or written may have others; those that are made have it.
-    pub lengths: BTreeMap<usize, TextLength>,
-    /// The table's `WITH (…)`.
-    pub options: BTreeMap<String, String>,
-    /// Which of the delivered columns is the event time: an index into `columns`.
-    pub event_time: Option<TimeColumn>,
-    /// Rows that a block should have. Chunks may hold a few blocks' worth.
-    pub block_rows: usize,
-    /// What generated data depends on.
-    pub seed: u64,
-    /// Whether a value that does not fit its column is an error, also where Flink has another one for it.
-    pub strict_values: bool,
-    /// What the query that uses it gives its tables.
-    pub host: Host,
-}
-
-/// What a query gives its tables.
-#[derive(Debug, Clone, Default)]
-pub struct Host {
-    /// Wakes its workers when there is something to read, or room to write. Without it they ask from time to time.
-    pub waker: Option<Waker>,
-    /// What rows are charged to that a table keeps in memory.
-    pub budget: Budget,
-}
-
-/// How many characters strings of a type have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextLength {
-    /// So many: `CHAR(n)`
-    Exactly(u32),
-    /// No more: `VARCHAR(n)`
-    AtMost(u32),
-}
-
-/// Opens a table whose options have been read.
-type Open<'a, T> = Box<dyn FnOnce() -> Result<Box<T>, ConnectorError> + 'a>;
-
-/// What opens a table that is read:
-enum Opening<'a> {
-    /// its options have been read,
-    Read(Open<'a, dyn Source>),
-    /// or are when data has been looked at, which tells what options there are.
-    ByData(Box<dyn FnOnce() -> Result<Open<'a, dyn Source>, ConnectorError> + 'a>),
-}
-
-impl<'a> Opening<'a> {
-    /// Ends the reading of options, as soon as all are known that there are.
-    fn finish(self, options: &'a Options) -> Result<Open<'a, dyn Source>, ConnectorError> {
-        match self {
-            Opening::Read(open) => options.finish().map(|()| open),
-            Opening::ByData(look) => Ok(Box::new(move || Opening::Read(look()?).finish(options)?())),
-        }
-    }
-}
+pub use table::{Declared, Host, TableRequest, TextLength};
+use table::{Open, Opening};
 
 /// The connectors there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,21 +226,6 @@ pub fn is_bounded(options: &BTreeMap<String, String>) -> Result<bool, ConnectorE
     match Replay::of(&options, connector.has_pace(&options)?)? {
         Some(replay) => Ok(replay.is_bounded()),
         None => connector.is_bounded(&options),
-    }
-}
-
-/// What a connector, or the data behind it, tells of a table that names no columns.
-#[derive(Debug, Clone)]
-pub struct Declared {
-    /// Its columns.
-    pub schema: Schema,
-    /// Options that tell what the table's own do not: with them, a table of these columns reads the same.
-    pub options: BTreeMap<String, String>,
-}
-
-impl Declared {
-    fn of(schema: Schema) -> Declared {
-        Declared { schema, options: BTreeMap::new() }
     }
 }
 

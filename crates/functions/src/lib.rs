@@ -10,6 +10,10 @@ pub mod aggregates;
 
 mod definition;
 
+mod function;
+
+mod definitions;
+
 pub mod decimal;
 
 mod text;
@@ -68,9 +72,8 @@ use datafusion_expr::{Expr, ScalarUDF};
 
 /// Flink's functions that are no respelling of DataFusion's. They take precedence over DataFusion's of the same name.
 pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
-    let own = definition::DEFINITIONS
-        .iter()
-        .map(|definition| ScalarUDF::new_from_impl(definition::Function::new(definition)));
+    let own =
+        definitions::DEFINITIONS.iter().map(|definition| ScalarUDF::new_from_impl(function::Function::new(definition)));
     let clock = ScalarUDF::new_from_impl(clock::CurrentTimestamp::new());
     own.chain(extreme::functions()).chain(nested::functions()).chain([clock]).map(Arc::new).collect()
 }
@@ -200,7 +203,7 @@ pub fn is_pattern_translation(function: &str) -> bool {
 
 /// A call of one of the functions that queries name.
 fn named(name: &str, arguments: Vec<Expr>) -> Expr {
-    let definition = definition::DEFINITIONS.iter().find(|definition| definition.name == name);
+    let definition = definitions::DEFINITIONS.iter().find(|definition| definition.name == name);
     call(definition.expect("it is defined"), arguments)
 }
 
@@ -211,5 +214,5 @@ fn lit(text: &str) -> Expr {
 
 /// A call of a function that planning puts somewhere, and no query names.
 fn call(definition: &'static definition::Definition, arguments: Vec<Expr>) -> Expr {
-    ScalarUDF::new_from_impl(definition::Function::new(definition)).call(arguments)
+    ScalarUDF::new_from_impl(function::Function::new(definition)).call(arguments)
 }

@@ -1,5 +1,7 @@
 //! The command line: an SQL shell, scripts to run or explain, a demo to watch.
 
+mod failure;
+
 mod arguments;
 
 mod shell;
@@ -25,23 +27,12 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use arguments::{Arguments, Command, ShellArguments};
+use failure::{EXIT_INTERRUPTED, EXIT_READER_GONE, EXIT_USAGE};
 use output::say;
 
 /// Workers allocate blocks and batches on one thread and free them on another: this allocator takes that well.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Ended by Ctrl-C, as shells count it: 128 and the number of the signal.
-const EXIT_INTERRUPTED: u8 = 130;
-
-/// Ended because nobody reads the output any more, as shells count it.
-const EXIT_READER_GONE: u8 = 141;
-
-/// The command line is incomplete, as clap counts it.
-const EXIT_USAGE: u8 = 2;
-
-/// What went wrong, for people.
-type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     let Some(command) = Arguments::parse().command.or_else(shell_in_terminal) else {

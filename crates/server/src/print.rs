@@ -12,8 +12,8 @@ use pelton::arrow::error::ArrowError;
 use pelton::arrow::util::display::{ArrayFormatter, FormatOptions};
 use pelton::display::{format_options, sql_name};
 
-use crate::Failure;
 use crate::arguments::Format;
+use crate::failure::Failure;
 
 /// Prints the rows of one result, batch by batch as they come.
 pub struct Printer {

@@ -8,9 +8,9 @@ use pelton::progress::OperatorState;
 use pelton::query::QueryControl;
 use pelton::{Outcome, Query, Session, Summary};
 
-use crate::Failure;
 use crate::absence::AbsenceWarning;
 use crate::arguments::{Format, RunArguments, ScriptArguments};
+use crate::failure::Failure;
 use crate::lateness::{self, EarlyWarning, LOOK_INTERVAL, reasons_of_many};
 use crate::output::{output, say};
 use crate::print::{Printer, count, short};

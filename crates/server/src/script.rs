@@ -7,8 +7,8 @@ use std::{fmt, fs};
 use pelton::Prepared;
 use pelton::{Error, Place, Session};
 
-use crate::Failure;
 use crate::arguments::ScriptArguments;
+use crate::failure::Failure;
 use crate::output::say;
 
 /// The text of statements, and what it is called in messages.

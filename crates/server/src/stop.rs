@@ -12,7 +12,8 @@ use pelton::Session;
 use pelton::progress::Progress;
 use pelton::query::QueryControl;
 
-use crate::{EXIT_INTERRUPTED, output, shell};
+use crate::failure::EXIT_INTERRUPTED;
+use crate::{output, shell};
 
 /// What ends at once ends in less; what then still goes on waits for something that may never come.
 const ENDING_MAX: Duration = Duration::from_millis(300);

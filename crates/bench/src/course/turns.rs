@@ -13,9 +13,10 @@ use pelton_data::block::shifted;
 use pelton_runtime::adapt::Specialisation;
 use pelton_runtime::adapt::story::What;
 
+use crate::BenchError;
 use crate::file::{Benchmark, Case, STEP_VALUES};
 use crate::loops::Input;
-use crate::{BenchError, tier_of};
+use crate::stream::tier_of;
 
 /// Rows of a turn, about.
 const TURN_ROWS: usize = 4 << 20;

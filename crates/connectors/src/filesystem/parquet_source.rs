@@ -6,9 +6,9 @@ use pelton_runtime::source::{Read, Source, SourceError};
 
 use super::files::{self, InputFile};
 use crate::format::RowShape;
+use crate::format::on_error::OnError;
 use crate::format::parquet::ParquetDecoder;
 use crate::format::parquet::parts::{Part, Readers};
-use crate::format::rows::OnError;
 use crate::{ConnectorError, TableRequest};
 
 /// Rows in Parquet files.

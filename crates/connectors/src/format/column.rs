@@ -15,7 +15,7 @@ use pelton_data::time::ticks_per_second;
 use pelton_runtime::source::AbsentColumn;
 
 use super::nested::{Parts, without_nulls};
-use super::rows::{Span, Split};
+use super::split::{Span, Split};
 use super::time::{self, TimestampFormat};
 use super::value::{self, Wrong};
 

@@ -9,7 +9,8 @@ use super::csv::{Dialect, IGNORE_FIRST_LINE};
 use super::json::infer::Shape;
 use super::json::layout::Layout;
 use super::json::split::JsonSplitter;
-use super::rows::{SPLIT_ROWS, Span, Split, Splitter};
+use super::rows::{SPLIT_ROWS, Splitter};
+use super::split::{Span, Split};
 use super::{TextFormat, TextKind, json, time, value};
 
 /// Rows that types are inferred from.

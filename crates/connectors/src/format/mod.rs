@@ -17,6 +17,12 @@ pub(crate) mod opened;
 
 pub(crate) mod compression;
 
+pub(crate) mod on_error;
+
+pub(crate) mod split;
+
+mod absent;
+
 pub(crate) mod rows;
 
 pub(crate) mod column;
@@ -40,7 +46,8 @@ pub(crate) mod infer;
 use column::{Escapes, FieldRules};
 use csv::Dialect;
 use json::layout::Layout;
-use rows::{OnError, OutputColumn, RowDecoder, Splitter};
+use on_error::OnError;
+use rows::{OutputColumn, RowDecoder, Splitter};
 use time::{TIMESTAMP_FORMATS, TimestampFormat};
 
 const FAIL_ON_MISSING_FIELD: &str = "json.fail-on-missing-field";

@@ -11,10 +11,11 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields as ArrowFields};
 use pelton_runtime::source::AbsentColumn;
 
+use super::absent::{NAMES_SHOWN_MAX, hint};
 use super::column::{ColumnDecoder, Fields, Misfit, Part, is_text_type, problem};
 use super::json::repeated::last_of_each;
 use super::json::split::{Order, elements, members, object};
-use super::rows::{NAMES_SHOWN_MAX, Span, Split, hint};
+use super::split::{Span, Split};
 use super::value::Wrong;
 
 /// Whether JSON holds values of this nested type: keys of objects are strings.

@@ -16,8 +16,9 @@ use pelton_data::column::{MAP_ENTRIES, MAP_KEY, MAP_VALUE, is_nested, sql_name};
 use pelton_data::{BLOCK_ROWS_DEFAULT, Provenance};
 use pelton_runtime::source::{Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
+use super::on_error::OnError;
 use super::opened::OpenedFile;
-use super::rows::{OnError, VALUE_CHARACTERS_MAX, repeat};
+use super::rows::{VALUE_CHARACTERS_MAX, repeat};
 use super::value::Wrong;
 use super::{Origin, RowShape};
 use crate::ConnectorError;

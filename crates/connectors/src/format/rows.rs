@@ -1,7 +1,6 @@
 //! From a chunk of text to columns: rows are split into fields, a thousand at a time, then each wanted column is
 //! decoded in one tight loop over its fields.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
@@ -9,16 +8,15 @@ use arrow::buffer::Buffer;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, SchemaRef};
 use pelton_data::Provenance;
-use pelton_data::spelling::closest;
 use pelton_runtime::source::{Absent, AbsentColumn, Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
-use super::FormatName;
+use super::absent::hint;
 use super::column::{ColumnDecoder, FieldRules, Fields, Misfit, Part};
 use super::csv::split::CsvSplitter;
 use super::json::{self, split::JsonSplitter};
+use super::on_error::OnError;
+use super::split::{Failure, Span, Split};
 use super::value::Wrong;
-use crate::ConnectorError;
-use crate::options::Options;
 
 /// Rows split before their columns are decoded: their fields' places stay in the first-level caches.
 pub(super) const SPLIT_ROWS: usize = 1024;
@@ -27,104 +25,8 @@ pub(super) const SPLIT_ROWS: usize = 1024;
 pub(crate) const VALUE_CHARACTERS_MAX: usize = 100;
 const ROW_BYTES_SHOWN_MAX: usize = 1024;
 
-/// Rows of a chunk whose names are told where a column is in none, and names that are shown.
+/// Rows of a chunk whose names are told where a column is in none.
 const NAMED_ROWS: usize = 100;
-pub(super) const NAMES_SHOWN_MAX: usize = 10;
-
-/// Where a field lies in its chunk: start in bits 0..32, length in bits 32..61, flags above.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span(u64);
-
-impl Span {
-    const QUOTED: u64 = 1 << 61;
-    const ESCAPED: u64 = 1 << 62;
-    /// A field that is NULL by its encoding.
-    pub(crate) const NULL: Span = Span(1 << 63);
-    /// A field that is not there at all; NULL too.
-    pub(crate) const ABSENT: Span = Span(1 << 63 | 1);
-    /// A field that is not there where it should be: NULL, if the row is to be kept at all.
-    pub(crate) const MISSING: Span = Span(1 << 63 | 2);
-    /// A part of a nested value that is NULL itself.
-    pub(crate) const OUTER: Span = Span(1 << 63 | 3);
-
-    /// An unquoted field.
-    #[inline]
-    pub(crate) fn plain(start: usize, end: usize) -> Span {
-        Span(start as u64 | ((end - start) as u64) << 32)
-    }
-
-    /// A quoted field; the quotes lie outside of the span.
-    #[inline]
-    pub(crate) fn quoted(start: usize, end: usize) -> Span {
-        Span(Span::plain(start, end).0 | Span::QUOTED)
-    }
-
-    /// The same field, which holds escape sequences if `escaped`.
-    #[inline]
-    pub(crate) fn escaped(self, escaped: bool) -> Span {
-        if escaped { Span(self.0 | Span::ESCAPED) } else { self }
-    }
-
-    #[inline]
-    pub(crate) fn is_null(self) -> bool {
-        self.0 >> 63 != 0
-    }
-
-    #[inline]
-    pub(crate) fn is_quoted(self) -> bool {
-        self.0 & Span::QUOTED != 0
-    }
-
-    #[inline]
-    pub(crate) fn is_escaped(self) -> bool {
-        self.0 & Span::ESCAPED != 0
-    }
-
-    #[inline]
-    pub(crate) fn range(self) -> Range<usize> {
-        let start = self.0 as u32 as usize;
-        start..start + (self.0 >> 32 & ((1 << 29) - 1)) as usize
-    }
-}
-
-/// Some rows of a chunk, split into fields.
-pub(crate) struct Split {
-    /// Wanted fields a row.
-    pub(crate) width: usize,
-    /// Row after row, `width` each.
-    pub(crate) spans: Vec<Span>,
-    /// Where each row lies in the chunk, without its line end.
-    pub(crate) rows: Vec<Range<u32>>,
-    /// Rows that cannot be split; they are not among `rows`.
-    pub(crate) failures: Vec<Failure>,
-    /// Whether the chunk is of JSON lines and has control characters besides line ends.
-    pub(crate) has_controls: bool,
-    /// The line of JSON that was split last: the next object may lie in it.
-    pub(crate) line: Line,
-    /// Whether a value of an array stands before what comes next.
-    pub(crate) follows_value: bool,
-}
-
-/// Where a line of a chunk ends.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Line {
-    /// End of its text, without the line end and blanks before it.
-    pub(crate) end: usize,
-    /// Start of the next line.
-    pub(crate) next: usize,
-}
-
-/// A row that cannot be decoded, and why.
-pub(crate) struct Failure {
-    /// Where the row lies in the chunk.
-    pub(crate) row: Range<u32>,
-    /// Name of the column it fails at.
-    pub(crate) column: String,
-    /// The text that is wrong.
-    pub(crate) value: Range<usize>,
-    /// What is wrong with it.
-    pub(crate) problem: String,
-}
 
 /// A value that cannot be decoded, and why.
 struct WrongValue {
@@ -132,28 +34,6 @@ struct WrongValue {
     row: usize,
     column: usize,
     misfit: Misfit,
-}
-
-impl Split {
-    /// Nothing yet, of so many fields a row.
-    pub(crate) fn new(width: usize) -> Split {
-        Split {
-            width,
-            spans: Vec::new(),
-            rows: Vec::new(),
-            failures: Vec::new(),
-            has_controls: false,
-            line: Line::default(),
-            follows_value: false,
-        }
-    }
-
-    /// Forgets the rows. The line stays: it may have more of them.
-    pub(super) fn clear(&mut self) {
-        self.spans.clear();
-        self.rows.clear();
-        self.failures.clear();
-    }
 }
 
 /// How text is split into rows and fields.
@@ -179,54 +59,6 @@ impl Splitter {
             Splitter::Csv(_) => Vec::new(),
             Splitter::Json(json) => json::names(bytes, json.layout(), NAMED_ROWS),
         }
-    }
-}
-
-/// What was meant by the name of a column, or of a field, that no row has.
-pub(super) fn hint(name: &str, names: &[String]) -> String {
-    match closest(name, names.iter().map(String::as_str)) {
-        Some(meant) => format!("did you mean '{meant}'?"),
-        None if names.is_empty() => String::new(),
-        None => {
-            let more = if names.len() > NAMES_SHOWN_MAX { ", …" } else { "" };
-            let shown = names.iter().take(NAMES_SHOWN_MAX).map(|name| format!("'{name}'")).collect::<Vec<_>>();
-            format!("the first rows also have {}{more}", shown.join(", "))
-        }
-    }
-}
-
-/// What happens to rows that do not fit their table, or cannot be decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnError {
-    /// The query stops.
-    Fail,
-    /// They are counted, and the first of them kept.
-    Skip,
-    /// A value that cannot be decoded is NULL, and counted; what cannot be so is skipped.
-    Null,
-}
-
-impl OnError {
-    /// What a table's options say, among which the format's own `ignore` goes before `on-error`.
-    pub(super) fn new(options: &Options, ignore: Option<&str>) -> Result<OnError, ConnectorError> {
-        let choices = [("fail", OnError::Fail), ("skip", OnError::Skip)];
-        let asked = options.choice("on-error", &choices)?;
-        let on_error = asked.unwrap_or(OnError::Fail);
-        let Some(ignore) = ignore.filter(|ignore| options.text(ignore).is_some()) else { return Ok(on_error) };
-        match (options.boolean(ignore)?, asked) {
-            (true, Some(OnError::Fail)) => {
-                Err(ConnectorError::option(ignore, "cannot be 'true' together with 'on-error' = 'fail'"))
-            }
-            (true, _) => Ok(OnError::Null),
-            (false, _) => Ok(OnError::Fail),
-        }
-    }
-
-    /// What the options of a table say that has been opened with them, so that they are those of its format.
-    pub(crate) fn of_table(options: &Options) -> Result<OnError, ConnectorError> {
-        let formats = [FormatName::Csv, FormatName::Json].into_iter();
-        let mut ignores = formats.filter_map(FormatName::ignore_option);
-        OnError::new(options, ignores.find(|ignore| options.text(ignore).is_some()))
     }
 }
 

@@ -20,8 +20,8 @@ use pelton::progress::Progress;
 use pelton::query::QueryControl;
 use pelton::{Query, Session};
 
-use crate::Failure;
 use crate::arguments::DemoArguments;
+use crate::failure::Failure;
 use crate::output::output;
 use crate::print::{count, short};
 use crate::stop;

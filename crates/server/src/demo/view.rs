@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Paragraph, Sparkline, Wrap};
 
 use super::{Demo, FRAME, Frame, bids, history, words};
-use crate::Failure;
+use crate::failure::Failure;
 use crate::print::{count, short};
 
 /// Columns of the charts.

@@ -18,7 +18,7 @@ use super::Command;
 use super::complete::complete;
 use super::keywords::KEYWORDS;
 use super::scan::{Kind, is_complete, scan};
-use crate::Failure;
+use crate::failure::Failure;
 
 const PROMPT: &str = "pelton> ";
 /// More of a statement is expected.

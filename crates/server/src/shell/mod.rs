@@ -18,8 +18,8 @@ use clap::ValueEnum;
 use pelton::Session;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use crate::Failure;
 use crate::arguments::{Format, ShellArguments};
+use crate::failure::Failure;
 use crate::output::{output, reader_has_gone, say};
 use crate::run::{Execution, execute, new_session};
 use crate::script::Script;

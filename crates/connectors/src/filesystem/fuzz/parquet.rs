@@ -10,8 +10,8 @@ use pelton_runtime::source::{Read, Source};
 use super::super::files::InputFile;
 use super::super::parquet_source::ParquetSource;
 use crate::TableRequest;
+use crate::format::on_error::OnError;
 use crate::format::parquet::declared_schema;
-use crate::format::rows::OnError;
 
 /// Parts of a damaged file that are read at most: it may have any number of rows.
 const PARTS_MAX: usize = 8;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::split::CsvSplitter;
 use super::{Dialect, IGNORE_FIRST_LINE};
-use crate::format::rows::Split;
+use crate::format::split::Split;
 
 /// Rows that are looked at.
 const ROWS: usize = 1_000;

@@ -1,7 +1,7 @@
 //! CSV rows into fields, and chunks into whole rows.
 
 use super::Dialect;
-use crate::format::rows::{Failure, Span, Split};
+use crate::format::split::{Failure, Span, Split};
 
 /// A field that no column wants.
 const UNWANTED: usize = usize::MAX;

@@ -14,7 +14,7 @@ use super::split::{elements, members};
 use super::unescape;
 use crate::format::column::FieldRules;
 use crate::format::infer::Candidates;
-use crate::format::rows::Span;
+use crate::format::split::Span;
 
 /// Different members from which on an object is taken for a MAP.
 const MAP_MEMBERS_MIN: usize = 200;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::layout::{Layout, wrong_end, wrong_separator};
-use crate::format::rows::{Failure, Line, Span, Split};
+use crate::format::split::{Failure, Line, Span, Split};
 
 /// A member that no column wants.
 const UNWANTED: usize = usize::MAX;
