@@ -369,12 +369,17 @@ impl RankedSlice {
             return;
         };
         if ranker.ranking.numbering != Numbering::Rows {
+            if rows.peek().is_some_and(|last| ranker.is_behind(row, last, rows.len())) {
+                return;
+            }
             // How many rows have the numbers that are kept is known when they are in order.
             if rows.len() == rows.capacity() {
                 let mut sorted = std::mem::take(rows).into_sorted_vec();
                 let dropped = sorted.split_off(ranker.kept(&sorted));
                 self.bytes -= dropped.iter().map(|row| ENTRY_BYTES + row.len()).sum::<usize>();
                 *rows = sorted.into();
+                // As many rows are added as were sorted before they are sorted again.
+                rows.reserve(rows.len());
             }
             self.bytes += ENTRY_BYTES + row.len();
             rows.push(row.into());

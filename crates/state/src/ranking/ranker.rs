@@ -123,6 +123,12 @@ impl Ranker {
         self.numbered(&rows).take_while(|(number, _)| *number <= last).count()
     }
 
+    /// Whether a row's number is certainly too large, as RANK of a row that is neither among the `retained` rows of its key nor a peer of the last
+    /// of them. DENSE_RANK counts values, of which there may be few.
+    pub(super) fn is_behind(&self, row: &[u8], last: &[u8], retained: usize) -> bool {
+        self.ranking.numbering == Numbering::Rank && retained >= self.rows_max() && order_of(row) > order_of(last)
+    }
+
     pub(super) fn rows_max(&self) -> usize {
         usize::try_from(self.ranking.last).unwrap_or(usize::MAX)
     }

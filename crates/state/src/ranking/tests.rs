@@ -12,18 +12,8 @@ type Reported = Vec<(Micros, i64, i64, i64)>;
 
 /// Windows of two slices each, of which the largest two values of each key are asked for; two slices have a row of each key.
 fn windows(keys: i64, lateness: Micros) -> RankedWindows {
-    let fields = ["k", "v"].map(|name| Field::new(name, DataType::Int64, false));
-    let ranking = Ranking {
-        schema: Arc::new(Schema::new(fields.to_vec())),
-        keys: vec![0],
-        order: vec![OrderKey { column: 1, descending: true, nulls_first: false }],
-        arrival: None,
-        knows_arrival: false,
-        numbering: Numbering::Rows,
-        first: 1,
-        last: 2,
-    };
-    let ranker = Arc::new(Ranker::new(ranking));
+    let order = OrderKey { column: 1, descending: true, nulls_first: false };
+    let ranker = Arc::new(ranker(Numbering::Rows, order, 2));
     let window = Window::Hopping { size: LENGTH, slide: LENGTH / 2, offset: 0 };
     let mut windows = RankedWindows::new(window, ranker, lateness);
     for start in [0, LENGTH / 2] {
@@ -32,6 +22,21 @@ fn windows(keys: i64, lateness: Micros) -> RankedWindows {
         windows.add(id, candidates);
     }
     windows
+}
+
+/// Numbers rows of each key `k`, up to `last`.
+fn ranker(numbering: Numbering, order: OrderKey, last: u64) -> Ranker {
+    let fields = ["k", "v"].map(|name| Field::new(name, DataType::Int64, false));
+    Ranker::new(Ranking {
+        schema: Arc::new(Schema::new(fields.to_vec())),
+        keys: vec![0],
+        order: vec![order],
+        arrival: None,
+        knows_arrival: false,
+        numbering,
+        first: 1,
+        last,
+    })
 }
 
 /// A row of each key, with values from `first` on.
@@ -166,5 +171,43 @@ fn windows_are_corrected_part_by_part() {
     for groups_max in [1, 5_000, 100_000] {
         let (in_parts, calls, left_in_parts) = corrected(keys, groups_max);
         assert!(in_parts == rows && left_in_parts == left && calls > 1, "{groups_max} at a time, in {calls} calls");
+    }
+}
+
+/// Adds rows of one key with these values, one by one: how often rows were dropped, and the values that are retained in the end.
+fn added(ranker: &Ranker, values: impl Iterator<Item = i64>) -> (usize, Vec<i64>) {
+    let mut slice = RankedSlice::new(LENGTH, LENGTH);
+    let mut drops = 0;
+    for value in values {
+        let columns: [ArrayRef; 2] = [Arc::new(Int64Array::from(vec![1])), Arc::new(Int64Array::from(vec![value]))];
+        let batch = RecordBatch::try_new(ranker.ranking.schema.clone(), columns.to_vec()).unwrap();
+        let bytes_before = slice.bytes;
+        slice.add_all(&ranker.choose(&batch).unwrap(), ranker);
+        drops += usize::from(slice.bytes <= bytes_before);
+    }
+    let mut rows: Vec<KeyedRow<'_>> = slice.rows().collect();
+    rows.sort_unstable();
+    let ranked: Vec<KeyedRow<'_>> = ranker.ranked(&rows).map(|(_, row)| row).collect();
+    let values = ranker.decoded(&ranked).unwrap().column(1).as_primitive::<Int64Type>().values().to_vec();
+    (drops, values)
+}
+
+#[test]
+fn retained_peers_are_not_sorted_for_every_row() {
+    let order = OrderKey { column: 1, descending: false, nulls_first: false };
+    // A heap that grows by doubling is full with so many rows, or has one place left.
+    for peers in [1 << 7, (1 << 7) - 1] {
+        let values = || std::iter::repeat_n(0, peers).chain(std::iter::repeat_n(1, 4 * peers));
+        let (drops, retained) = added(&ranker(Numbering::DenseRank, order, 1), values());
+        assert_eq!(retained, vec![0; peers]);
+        assert!(drops <= 5, "{drops} sorts for {peers} peers");
+        // Rows with RANK 1 are known to be all that can be retained: what is behind them is dropped without a sort.
+        let (drops, retained) = added(&ranker(Numbering::Rank, order, 1), values());
+        assert_eq!((drops, retained), (4 * peers, vec![0; peers]));
+        // Rows of smaller values and peers of the last are not behind.
+        let (_, retained) = added(&ranker(Numbering::Rank, order, 3), [5, 4, 4, 4, 5, 3].into_iter());
+        assert_eq!(retained, [3, 4, 4, 4]);
+        let (_, retained) = added(&ranker(Numbering::DenseRank, order, 2), [5, 4, 4, 6, 5, 3].into_iter());
+        assert_eq!(retained, [3, 4, 4]);
     }
 }
