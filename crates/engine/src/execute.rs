@@ -77,7 +77,7 @@ pub(crate) struct Unstarted {
 pub(crate) fn prepare(program: Program, surroundings: &Surroundings<'_>) -> Result<Unstarted, Error> {
     let budget = surroundings.budget.for_query(surroundings.settings.operator_memory_bytes_max);
     let surroundings = &Surroundings { budget: &budget, ..*surroundings };
-    let options = RunOptions::new(surroundings.pool);
+    let options = surroundings.pool.run_options();
     let unread = Unread::new(budget.clone());
     let (lookups, held) = load_all(&program, surroundings)?;
     let program = Arc::new(program);

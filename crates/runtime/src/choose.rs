@@ -10,7 +10,7 @@ use crate::events::Passing;
 use crate::graph::{NodeRef, StreamRef};
 use crate::operator::Operator;
 use crate::operators::Due;
-use crate::operators::control::OperatorState;
+use crate::operators::state::OperatorState;
 use crate::policy::{Candidate, Policy, Rank};
 use crate::source::Ready;
 use crate::state::{PipelineState, State, Stop, TargetState};
@@ -19,12 +19,11 @@ use crate::wake::Seen;
 
 mod alignment;
 
-mod backpressure;
+pub(crate) mod backpressure;
 
 pub(crate) mod next;
 
 use alignment::{NextRead, Readable};
-pub(crate) use backpressure::{HeldBackBy, held_back_by};
 use backpressure::{QUEUED_PER_WORKER_MAX, has_memory, has_room, takes_block};
 use next::{Choice, Next, WORTH_WAKING_NS};
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use pelton_data::{Block, Origin, Stamp, TimeColumn};
 
+use crate::consumers::Consumers;
+use crate::error::RunError;
 use crate::events::Item;
 use crate::graph::StreamRef;
-use crate::run::RunError;
-use crate::state::{Consumers, State, TargetState};
+use crate::state::{State, TargetState};
 
 impl State {
     /// Says to those that read results that time has come so far.

@@ -1,18 +1,13 @@
 //! Rows that came too late: whoever leaves them out counts them, and the newest of them are kept for people to read.
 
 use std::collections::VecDeque;
-use std::iter::repeat_n;
 use std::sync::{Arc, PoisonError};
 
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use pelton_data::window::Window;
 use pelton_data::{Block, Micros};
-use pelton_state::session::LateSessions;
-use pelton_state::table::Chosen;
-use pelton_state::window::{ClosedGroups, Contents};
 
-use crate::graph::{ReadOut, WindowNode};
 use crate::sync::Mutex;
 
 /// The option, of any table that has a watermark, that says how far ahead of the clock a row's event time may be for it to move the watermark.
@@ -139,27 +134,6 @@ impl LateLog {
 impl Default for LateLog {
     fn default() -> Self {
         LateLog::new()
-    }
-}
-
-/// Late pieces of sessions as they are kept.
-pub(crate) fn of_sessions(node: &WindowNode, late: &LateSessions) -> (Option<RecordBatch>, Vec<LateRow>) {
-    let each = late.windows.iter().zip(&late.arrivals).map(|(window, arrival)| LateRow {
-        time: window.start,
-        window_end: Some(window.end),
-        watermark: arrival.watermark,
-        count: arrival.rows,
-    });
-    let entries = Chosen::first(late.pieces.groups());
-    let pieces = ClosedGroups { table: &late.pieces, entries, windows: &late.windows };
-    // They are not results: an average that does not fit its type is no error.
-    let read = |read_out: &ReadOut| read_out(Contents::Groups(pieces)).ok().flatten();
-    match &node.read_all {
-        None => (read(&node.read_out), each.collect()),
-        Some(read_all) => {
-            let row_by_row = |piece: LateRow| repeat_n(LateRow { count: 1, ..piece }, piece.count as usize);
-            (read(read_all), each.flat_map(row_by_row).collect())
-        }
     }
 }
 

@@ -33,6 +33,12 @@ mod sequence;
 
 pub mod late;
 
+mod consumers;
+
+mod finished;
+
+mod queue;
+
 mod state;
 mod sync;
 
@@ -81,6 +87,16 @@ mod pin;
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod pages;
+
+mod error;
+
+mod options;
+
+mod shared;
+
+mod crew;
+
+mod worker;
 
 pub mod run;
 

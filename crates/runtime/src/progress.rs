@@ -11,14 +11,16 @@ use pelton_state::kernel::Tier;
 
 pub use self::operators::OperatorProgress;
 use crate::adapt::story::Story;
+use crate::choose::backpressure::{HeldBackBy, held_back_by};
 use crate::graph::{PipelineTarget, StreamRef};
 use crate::latency::{Latencies, Latency};
 pub use crate::operators::{Holding, OpenWindows, WaitingRows};
-use crate::run::{RunHandle, Shared};
 pub use crate::sequence::Leap;
 use crate::sequence::Partition;
+use crate::shared::Shared;
 use crate::source::LeftOut;
-use crate::state::{SourceState, State};
+use crate::state::{SinkState, SourceState, State};
+use crate::sync::atomic::Ordering;
 
 /// A look at a run, while it runs or after it.
 #[derive(Debug, Clone)]
@@ -37,13 +39,6 @@ pub struct Progress {
     pub sinks: Vec<SinkProgress>,
     /// All of these, as the scheduler sees them.
     pub operators: Vec<OperatorProgress>,
-}
-
-impl RunHandle {
-    /// Rows that the first pipeline has computed: a look that costs next to nothing, and changes nothing.
-    pub fn rows_computed(&self) -> u64 {
-        self.0.unchanged_state().pipelines.first().map_or(0, |pipeline| pipeline.rows)
-    }
 }
 
 impl Progress {
@@ -272,6 +267,76 @@ impl LatencyProgress {
     pub(crate) fn of(latencies: &mut Latencies, now_ns: u64) -> LatencyProgress {
         LatencyProgress { all: latencies.all().clone(), recent: latencies.recent(now_ns) }
     }
+}
+
+impl Shared {
+    pub fn progress(&self) -> Progress {
+        let until_ns = self.clock.nanos().min(self.ended_ns.load(Ordering::SeqCst));
+        let elapsed = Duration::from_nanos(until_ns - self.started_ns);
+        let holding: Vec<Holding> = self.graph.operators.iter().map(|operator| operator.0.holding()).collect();
+        let mut state = self.state();
+        let holding = holding.into_iter().enumerate();
+        let now_ns = self.clock.nanos();
+        let sources = state.sources.iter().map(|node| SourceProgress {
+            name: node.name.clone(),
+            rows: node.rows,
+            rows_per_s: state.source_rows_a_second(node, now_ns),
+            bytes: node.bytes,
+            left_out: node.left_out.clone(),
+            watermark: node.sequencer.watermark(),
+            is_being_read: node.reading,
+            leap: node.sequencer.leap().cloned(),
+        });
+        let pipelines = state.pipelines.iter().zip(&self.graph.pipelines).map(|(state, node)| {
+            let (tier, preparation) = node.kernel.tier();
+            PipelineProgress {
+                name: node.name.clone(),
+                tier,
+                preparation,
+                rows: state.rows,
+                blocks: state.blocks,
+                busy: Duration::from_nanos(state.busy_ns),
+                story: node.kernel.story(),
+            }
+        });
+        Progress {
+            elapsed,
+            load: self.load(&state),
+            sources: sources.collect(),
+            pipelines: pipelines.collect(),
+            stateful: holding.map(|(operator, holding)| self.stateful_progress(&state, operator, holding)).collect(),
+            operators: self.operators(&state, now_ns),
+            sinks: state.sinks.iter_mut().map(|node| sink_progress(node, now_ns)).collect(),
+        }
+    }
+
+    fn load(&self, state: &State) -> LoadProgress {
+        let [rows_in_per_s, rows_out_per_s, busy_ns_per_s] = state.rates_a_second(self.clock.nanos());
+        LoadProgress {
+            rows_in_per_s,
+            rows_out_per_s,
+            busy_cores: busy_ns_per_s / 1e9,
+            rows_waiting: state.rows_waiting() + state.waiting.unread().rows(),
+            bytes_waiting: (state.bytes_waiting() + state.waiting.unread().bytes()) as u64,
+            state_bytes: self.options.budget.query_bytes() as u64,
+            decisions: state.decisions,
+            deciding: Duration::from_nanos(state.deciding_ns),
+            waiting: Duration::from_nanos(state.waited_ns),
+            waking: Duration::from_nanos(state.waking_ns),
+            busy: Duration::from_nanos(state.mark(0).busy_ns),
+            held_back_by: held_back_by(state, self.options.workers).map(|by| match by {
+                HeldBackBy::Node(node) => self.name(node).to_owned(),
+                HeldBackBy::Memory => "'pelton.memory'".to_owned(),
+            }),
+        }
+    }
+}
+
+fn sink_progress(node: &mut SinkState, now_ns: u64) -> SinkProgress {
+    let [results, marks] = [&mut node.results, &mut node.marks].map(|latencies| LatencyProgress::of(latencies, now_ns));
+    let is_held_up = node.writing || node.blocked_at.is_some();
+    let (name, remarks) = (node.name.clone(), node.remarks.clone());
+    SinkProgress { name, rows: node.rows, remarks, is_held_up, results, marks }
 }
 
 impl Shared {

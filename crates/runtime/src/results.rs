@@ -6,8 +6,9 @@ use arrow::array::RecordBatch;
 use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Micros, Origin, Stamp, TimeColumn};
 
+use crate::consumers::Consumers;
 use crate::graph::{Graph, StreamRef};
-use crate::state::{Consumers, State};
+use crate::state::State;
 
 /// Rows, and a time that they are not behind: their newest one, or the end of the last of their windows.
 pub(crate) type Timed = (RecordBatch, Micros);

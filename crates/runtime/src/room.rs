@@ -8,7 +8,7 @@ use pelton_state::kernel::{KernelError, KernelInput};
 use pelton_state::slice::SliceRows;
 
 use crate::counters::Counters;
-use crate::state::Finished;
+use crate::finished::Finished;
 
 /// Batches that a worker takes at once to write them: as long as it writes, they do not count as waiting.
 pub(crate) const BATCHES_AT_ONCE_MAX: usize = 8;
@@ -50,35 +50,6 @@ impl Room {
 fn emptied<'a>(mut inputs: Vec<KernelInput<'_>>) -> Vec<KernelInput<'a>> {
     inputs.clear();
     inputs.into_iter().map(|_| unreachable!("the list is empty")).collect()
-}
-
-/// Batches that a block became: seldom more than one, which takes no list.
-#[derive(Debug, Default)]
-pub(crate) struct Output {
-    first: Option<RecordBatch>,
-    more: Vec<RecordBatch>,
-}
-
-impl Output {
-    pub fn push(&mut self, batch: RecordBatch) {
-        match &self.first {
-            None => self.first = Some(batch),
-            Some(_) => self.more.push(batch),
-        }
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &RecordBatch> {
-        self.first.iter().chain(&self.more)
-    }
-
-    /// The batch, where there is one only.
-    pub fn only(&self) -> Option<&RecordBatch> {
-        self.first.as_ref().filter(|_| self.more.is_empty())
-    }
-
-    pub fn into_batches(self) -> impl Iterator<Item = RecordBatch> {
-        self.first.into_iter().chain(self.more)
-    }
 }
 
 /// Lists that tasks were given and have emptied, for the next ones. There are never more than tasks that run at once.

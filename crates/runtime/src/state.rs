@@ -4,21 +4,23 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
-use pelton_data::{Block, Micros, Origin, Stamp};
+use pelton_data::{Block, Micros, Origin};
 
 use crate::budget::Waiting;
 use crate::choose::next::Next;
+use crate::consumers::Consumers;
+use crate::error::RunError;
 use crate::events::Passing;
+use crate::finished::Finished;
 use crate::graph::{Alignment, Graph, PipelineTarget, StreamRef};
 use crate::late::{LateLog, TooLate};
 use crate::latency::Latencies;
 use crate::load::{Load, Mark, Rates};
 use crate::operator::Operators;
-use crate::operators::control::OperatorState;
+use crate::operators::state::OperatorState;
 use crate::order::Reorder;
-use crate::queued::Queue;
-use crate::room::{Emptied, Output};
-use crate::run::RunError;
+use crate::queue::Queue;
+use crate::room::Emptied;
 use crate::sequence::{DecodedChunk, Sequencer};
 use crate::source::{LeftOut, Ready};
 use crate::turn::Regions;
@@ -145,48 +147,6 @@ impl TargetState {
     }
 }
 
-/// What a kernel made of one block. Of several that become rows for sinks only, it has the stamp of one.
-pub(crate) struct Finished {
-    pub stamp: Stamp,
-    pub output: Output,
-    /// What is added to the event times in the output, where these were passed on as they lie in memory.
-    pub time_shift_ticks: i64,
-    /// The event times of its first and its last row, in ticks, where it is known to be in their order.
-    pub in_time_order: Option<(i64, i64)>,
-    /// Rows that an operator has taken.
-    pub rows_taken: u64,
-    /// Late rows, by the operator that they came too late for.
-    pub late: Vec<TooLate>,
-    /// When windows are corrected by some of its rows.
-    pub corrections: Vec<Micros>,
-    /// Slices that its rows went into.
-    pub slices: usize,
-    /// Rows of the block.
-    pub rows: usize,
-}
-
-impl Finished {
-    /// What a block becomes before it has been computed.
-    pub fn new(block: &Block) -> Finished {
-        Finished {
-            stamp: block.stamp,
-            output: Output::default(),
-            time_shift_ticks: 0,
-            in_time_order: None,
-            rows_taken: 0,
-            late: Vec::new(),
-            corrections: Vec::new(),
-            slices: 0,
-            rows: block.rows(),
-        }
-    }
-
-    /// Rows of the output.
-    pub fn output_rows(&self) -> usize {
-        self.output.iter().map(RecordBatch::num_rows).sum()
-    }
-}
-
 pub(crate) struct SinkState {
     pub name: String,
     /// See [`crate::sink::Sink::remarks`].
@@ -208,28 +168,6 @@ pub(crate) struct SinkState {
     pub results: Latencies,
     /// The same of what marks latency where no rows come.
     pub marks: Latencies,
-}
-
-/// Who reads a stream.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Consumers {
-    pub pipelines: Vec<usize>,
-    /// Operators that state is handed on to.
-    pub operators: Vec<usize>,
-    pub sinks: Vec<usize>,
-}
-
-impl Consumers {
-    pub fn of(graph: &Graph, stream: StreamRef) -> Arc<Consumers> {
-        let pipelines = graph.pipelines.iter().enumerate().filter(|(_, p)| p.input == stream).map(|(i, _)| i);
-        let sinks = graph.sinks.iter().enumerate();
-        let sinks = sinks.flat_map(|(i, s)| s.inputs.iter().filter(|&&input| input == stream).map(move |_| i));
-        let operators = match stream {
-            StreamRef::Operator(operator) => graph.operators[operator].0.subscribers().to_vec(),
-            _ => Vec::new(),
-        };
-        Arc::new(Consumers { pipelines: pipelines.collect(), operators, sinks: sinks.collect() })
-    }
 }
 
 impl State {

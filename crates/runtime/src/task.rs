@@ -10,13 +10,16 @@ use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 
 use crate::adapt::Ran;
 use crate::choose::Task;
+use crate::error::RunError;
+use crate::finished::Finished;
 use crate::graph::{NodeRef, SourceTime};
+use crate::operators::context::{RunContext, TaskContext};
 use crate::operators::{Advanced, Due, Leaving};
-use crate::room::{Output, Room};
-use crate::run::{RunError, Shared};
+use crate::room::Room;
 use crate::sequence::{DecodedChunk, cut};
+use crate::shared::Shared;
 use crate::source::{Chunk, LeftOut, Read, Ready, Rows};
-use crate::state::{Finished, TargetState};
+use crate::state::TargetState;
 
 /// One worker on a task of a run.
 pub(crate) struct Worker<'a> {
@@ -235,9 +238,10 @@ impl Worker<'_> {
     }
 
     /// Charges what this worker has of the operator that a pipeline feeds, if that is due; where it is too much, the last block has failed.
-    fn charge(&self, pipeline: usize, results: &mut [(usize, Result<Finished, KernelError>)], now_ns: u64) {
+    fn charge(&mut self, pipeline: usize, results: &mut [(usize, Result<Finished, KernelError>)], now_ns: u64) {
         let TargetState::Operator { operator, .. } = self.shared.targets[pipeline] else { return };
-        if let Err(error) = self.shared.operator(operator).charge(self, now_ns)
+        let node = self.shared.operator(operator);
+        if let Err(error) = node.charge(&self.context(), now_ns)
             && let Some((_, last)) = results.last_mut().filter(|(_, last)| last.is_ok())
         {
             *last = Err(error);
@@ -292,24 +296,26 @@ impl Worker<'_> {
         let mut finished = Finished::new(block);
         match target {
             TargetState::Stream { .. } if block.rows() == 0 => {}
-            TargetState::Stream { .. } => self.emit(kernel, KernelInput::all(block), &mut finished.output)?,
+            TargetState::Stream { .. } => self.context().emit(kernel, KernelInput::all(block), &mut finished.output)?,
             TargetState::Operator { operator, port } => {
-                self.shared.operator(operator).take(port, kernel, block, self, &mut finished)?;
+                let node = self.shared.operator(operator);
+                node.take(port, kernel, block, &mut self.context(), &mut finished)?;
             }
         }
         Ok(finished)
     }
 
-    /// Computes the rows of one block.
-    pub fn emit(
-        &mut self,
-        kernel: &dyn Kernel,
-        input: KernelInput<'_>,
-        output: &mut Output,
-    ) -> Result<(), KernelError> {
-        let emitted = kernel.emit(&[input], &mut self.room.batches, self.scratch);
-        self.room.batches.drain(..).for_each(|batch| output.push(batch));
-        emitted
+    /// What an operator is given for the task.
+    fn context(&mut self) -> TaskContext<'_> {
+        let shared = self.shared;
+        let run = RunContext {
+            account: &shared.account,
+            budget: &shared.options.budget,
+            clock: &shared.clock,
+            block_rows: shared.options.block_rows,
+            workers: shared.options.workers,
+        };
+        TaskContext { run, worker: self.index, scratch: self.scratch, room: self.room }
     }
 
     /// Advances an operator: while its rows are read out, another worker may advance it further.
@@ -317,8 +323,10 @@ impl Worker<'_> {
         let shared = self.shared;
         let node = shared.operator(operator);
         let failed = |error| RunError::Kernel { pipeline: node.name().to_owned(), error };
-        let busy_ns = || shared.clock.nanos() - self.started_ns;
-        let Advanced { until, leaving } = match node.advance(due, self) {
+        let started_ns = self.started_ns;
+        let busy_ns = || shared.clock.nanos() - started_ns;
+        let context = self.context();
+        let Advanced { until, leaving } = match node.advance(due, &context) {
             Ok(advanced) => advanced,
             Err(error) => return shared.state().fail(failed(error)),
         };
@@ -350,7 +358,7 @@ impl Worker<'_> {
     /// Reports what an operator comes to so far.
     fn report_early(&mut self, operator: usize) {
         let node = self.shared.operator(operator);
-        let result = node.report_early(self);
+        let result = node.report_early(&self.context());
         let busy_ns = self.shared.clock.nanos() - self.started_ns;
         let mut state = self.shared.state();
         state.operators[operator].busy_ns += busy_ns;

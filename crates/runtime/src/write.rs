@@ -2,11 +2,11 @@
 
 use std::sync::PoisonError;
 
+use crate::error::RunError;
 use crate::graph::NodeRef;
 use crate::operator::TASK_NS_MAX;
 use crate::outlet::Outlet;
 use crate::room::{BATCHES_AT_ONCE_MAX, Room};
-use crate::run::RunError;
 use crate::sink::SinkError;
 use crate::state::Stop;
 use crate::task::Worker;

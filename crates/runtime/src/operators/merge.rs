@@ -13,10 +13,10 @@ use super::{
     Advanced, Control, Due, Holding, Leaving, Left, OperatorNode, Restored, Seen, SnapshotError, Start,
     StatefulOperator, WaitingRows,
 };
+use crate::finished::Finished;
 use crate::inputs::Inputs;
-use crate::state::Finished;
+use crate::operators::context::TaskContext;
 use crate::sync::{Mutex, MutexGuard};
-use crate::task::Worker;
 
 mod tests;
 
@@ -75,15 +75,15 @@ impl StatefulOperator for Merge {
         _port: usize,
         kernel: &dyn Kernel,
         block: &Block,
-        worker: &mut Worker<'_>,
+        context: &mut TaskContext<'_>,
         finished: &mut Finished,
     ) -> Result<(), KernelError> {
-        worker.emit(kernel, KernelInput::all(block), &mut finished.output)?;
+        context.emit(kernel, KernelInput::all(block), &mut finished.output)?;
         finished.rows_taken = finished.output_rows() as u64;
         Ok(())
     }
 
-    fn advance<'a>(&'a self, due: Due, worker: &'a Worker<'_>) -> Result<Advanced<'a>, KernelError> {
+    fn advance<'a>(&'a self, due: Due, context: &'a TaskContext<'_>) -> Result<Advanced<'a>, KernelError> {
         let mut waiting = self.waiting();
         waiting.extend(due.rows.iter().flat_map(|(_, arriving)| rows(&arriving.rows)));
         waiting.sort_unstable();
@@ -91,7 +91,7 @@ impl StatefulOperator for Merge {
         let leaving: Vec<(Micros, i64)> = waiting.drain(..count).collect();
         let until = waiting.first().map_or(due.until, |(time, _)| due.until.min(*time));
         let operator = self.index.expect("the run has started");
-        worker.shared.account.charge_now(operator, 0, size_of_val(waiting.as_slice()))?;
+        context.run.account.charge_now(operator, 0, size_of_val(waiting.as_slice()))?;
         let rows = leaving.last().map(|(newest, _)| (batch(&leaving), *newest)).into_iter().collect();
         Ok(Advanced { until, leaving: Leaving::Now(Ok(Left { rows, until, late_rows: 0, late: None })) })
     }

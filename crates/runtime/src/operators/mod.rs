@@ -4,6 +4,10 @@
 //! operator has two halves: the [`StatefulOperator`] is shared by the workers, takes blocks at its ports, advances with the watermark and
 //! has snapshots; its [`Control`] is guarded by the scheduler's lock and says what is due.
 
+pub(crate) mod context;
+
+pub(crate) mod state;
+
 pub(crate) mod control;
 
 #[cfg(test)]
@@ -20,12 +24,11 @@ use pelton_state::kernel::{Kernel, KernelError};
 use pelton_state::over::Arriving;
 pub use pelton_state::snapshot::SnapshotError;
 
+use self::context::TaskContext;
+use crate::finished::Finished;
 use crate::inputs::Inputs;
 use crate::late::LateRow;
 use crate::results::Timed;
-use crate::run::Shared;
-use crate::state::Finished;
-use crate::task::Worker;
 
 /// An operator of a graph.
 pub struct OperatorNode(pub(crate) Box<dyn StatefulOperator>);
@@ -76,7 +79,7 @@ pub(crate) trait StatefulOperator: Send + Sync {
         port: usize,
         kernel: &dyn Kernel,
         block: &Block,
-        worker: &mut Worker<'_>,
+        context: &mut TaskContext<'_>,
         finished: &mut Finished,
     ) -> Result<(), KernelError>;
 
@@ -84,7 +87,7 @@ pub(crate) trait StatefulOperator: Send + Sync {
     ///
     /// # Errors
     /// Where it is more than allowed.
-    fn charge(&self, _worker: &Worker<'_>, _now_ns: u64) -> Result<(), KernelError> {
+    fn charge(&self, _context: &TaskContext<'_>, _now_ns: u64) -> Result<(), KernelError> {
         Ok(())
     }
 
@@ -92,13 +95,13 @@ pub(crate) trait StatefulOperator: Send + Sync {
     ///
     /// # Errors
     /// What computing them returns, or where state would take more memory than allowed.
-    fn advance<'a>(&'a self, due: Due, worker: &'a Worker<'_>) -> Result<Advanced<'a>, KernelError>;
+    fn advance<'a>(&'a self, due: Due, context: &'a TaskContext<'_>) -> Result<Advanced<'a>, KernelError>;
 
     /// Turns state into rows that is not due: a part of it, where it is much. One worker at a time, and none that advances.
     ///
     /// # Errors
     /// As [`StatefulOperator::advance`].
-    fn report_early(&self, _worker: &Worker<'_>) -> Result<EarlyRows, KernelError> {
+    fn report_early(&self, _context: &TaskContext<'_>) -> Result<EarlyRows, KernelError> {
         unreachable!("only an operator whose control asks for it reports early")
     }
 
@@ -306,12 +309,5 @@ impl Holding {
             Holding::Windows(open) => open.bytes,
             Holding::Rows(waiting) => waiting.bytes,
         }
-    }
-}
-
-impl Shared {
-    /// An operator.
-    pub fn operator(&self, index: usize) -> &dyn StatefulOperator {
-        self.graph.operators[index].0.as_ref()
     }
 }

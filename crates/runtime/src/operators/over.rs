@@ -16,11 +16,11 @@ use super::{
     Advanced, Control, Due, Holding, Leaving, Left, OperatorNode, Restored, Seen, SnapshotError, Start,
     StatefulOperator, WaitingRows,
 };
+use crate::finished::Finished;
 use crate::inputs::Inputs;
-use crate::run::Shared;
-use crate::state::Finished;
+use crate::operators::context::RunContext;
+use crate::operators::context::TaskContext;
 use crate::sync::{Mutex, MutexGuard};
-use crate::task::Worker;
 
 /// Functions of the rows around each row, fed by the pipelines that target it.
 pub struct OverNode {
@@ -88,8 +88,8 @@ impl OverOperator {
         newest.unwrap_or(until)
     }
 
-    fn charge_rows(&self, rows: &OverRows, shared: &Shared) -> Result<(), KernelError> {
-        shared.account.charge_frames(self.started().index, &shared.clock, || rows.bytes())
+    fn charge_rows(&self, rows: &OverRows, run: RunContext<'_>) -> Result<(), KernelError> {
+        run.account.charge_frames(self.started().index, run.clock, || rows.bytes())
     }
 }
 
@@ -117,7 +117,7 @@ impl StatefulOperator for OverOperator {
         port: usize,
         kernel: &dyn Kernel,
         block: &Block,
-        worker: &mut Worker<'_>,
+        context: &mut TaskContext<'_>,
         finished: &mut Finished,
     ) -> Result<(), KernelError> {
         if block.rows() == 0 {
@@ -129,7 +129,7 @@ impl StatefulOperator for OverOperator {
         let passed = block.time_column().filter(|time| self.node.passed_times[port] == Some(time.index));
         let raw = passed.map(|_| block.unshifted());
         let input = KernelInput { mask, ..KernelInput::all(raw.as_ref().unwrap_or(block)) };
-        worker.emit(kernel, input, &mut finished.output)?;
+        context.emit(kernel, input, &mut finished.output)?;
         finished.rows_taken = finished.output_rows() as u64;
         if let Some(time) = passed {
             finished.time_shift_ticks = block.time_shift_ticks();
@@ -145,14 +145,14 @@ impl StatefulOperator for OverOperator {
     }
 
     /// Takes rows, and returns the next before the watermark, with what is computed for them.
-    fn advance<'a>(&'a self, due: Due, worker: &'a Worker<'_>) -> Result<Advanced<'a>, KernelError> {
+    fn advance<'a>(&'a self, due: Due, context: &'a TaskContext<'_>) -> Result<Advanced<'a>, KernelError> {
         let mut ordered = self.rows();
         let mut late_rows = 0;
         for (port, arriving) in due.rows {
             late_rows += ordered.add(port, arriving)? as u64;
         }
-        let (rows, passed) = ordered.advance(due.until, (due.rows_max, worker.shared.options.block_rows))?;
-        self.charge_rows(&ordered, worker.shared)?;
+        let (rows, passed) = ordered.advance(due.until, (due.rows_max, context.run.block_rows))?;
+        self.charge_rows(&ordered, context.run)?;
         let with_newest = |rows: RecordBatch| {
             let newest = self.newest(&rows, passed);
             (rows, newest)

@@ -1,7 +1,7 @@
 //! Whose rows leave at the least cost goes first, in favour of queries whose rows wait longer and longer, if it is worth a worker
 //! (Enjima, section 3.2).
 
-use super::{Candidate, Policy, Rank};
+use super::rank::{Candidate, Policy, Rank};
 use crate::load::WAIT_NS_MAX;
 use crate::operator::Operator;
 

@@ -1,6 +1,6 @@
 //! The query that has been served least goes first, and in each region of it what is furthest downstream: rows leave before new ones enter.
 
-use super::{Candidate, Policy, Rank};
+use super::rank::{Candidate, Policy, Rank};
 use crate::operator::Operator;
 
 pub(super) struct Downstream;

@@ -1,6 +1,6 @@
 //! First come, first served: whose rows were read first goes first, and returns after one block.
 
-use super::{Candidate, Policy, Rank};
+use super::rank::{Candidate, Policy, Rank};
 use crate::operator::Operator;
 
 pub(super) struct FirstComeFirstServed;

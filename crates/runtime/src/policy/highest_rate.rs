@@ -1,7 +1,7 @@
 //! Who makes most rows leave in the time it takes goes first, and returns after one block (Sharaf and others, "Algorithms and metrics for
 //! processing multiple heterogeneous continuous queries", HR). Where workers cannot keep up, others may never run.
 
-use super::{Candidate, Policy, Rank};
+use super::rank::{Candidate, Policy, Rank};
 use crate::operator::Operator;
 
 pub(super) struct HighestRate;

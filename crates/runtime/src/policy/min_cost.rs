@@ -1,7 +1,7 @@
 //! The fewest calls: the operators of a query are walked from its sources to its outputs, again and again, and each takes all that waits
 //! (Carney and others, "Operator scheduling in a data stream manager", MC).
 
-use super::{Candidate, Policy, Rank};
+use super::rank::{Candidate, Policy, Rank};
 use crate::operator::Operator;
 
 pub(super) struct MinCost;

@@ -1,7 +1,7 @@
 //! Whose rows leave at the least cost goes first, always, and returns after one block (the same paper's ML). Where workers cannot keep up,
 //! dear operators may never run.
 
-use super::{Candidate, Policy, Rank};
+use super::rank::{Candidate, Policy, Rank};
 use crate::operator::Operator;
 
 pub(super) struct MinLatency;

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::load::Load;
 use crate::load::{Thresholds, WAIT_NS_MAX};
+use crate::operator::Operator;
 use crate::operator::Operators;
 
 const MILLISECOND_NS: f64 = 1e6;

@@ -1,6 +1,6 @@
 //! Any order: the same one wherever the same has been done before. Results must not depend on it, and tests look for those that do.
 
-use super::{Candidate, Policy, Rank};
+use super::rank::{Candidate, Policy, Rank};
 use crate::operator::Operator;
 
 pub(super) struct Random;

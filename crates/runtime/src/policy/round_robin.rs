@@ -1,6 +1,6 @@
 //! Every operator in turn, one block each.
 
-use super::{Candidate, Policy, Rank};
+use super::rank::{Candidate, Policy, Rank};
 use crate::operator::Operator;
 
 pub(super) struct RoundRobin;

@@ -1,7 +1,7 @@
 //! Each operator has a thread of its own, which sleeps where there is nothing for it; the operating system says who goes first. Engines
 //! without a scheduler work like this, and the others are compared with it.
 
-use super::{Candidate, Policy, Rank};
+use super::rank::{Candidate, Policy, Rank};
 use crate::operator::Operator;
 
 pub(super) struct Threads;

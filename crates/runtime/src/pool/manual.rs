@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Found, PoolWorker};
 use crate::choose::Taken;
-use crate::run::Shared;
+use crate::shared::Shared;
+use crate::worker::{Found, PoolWorker};
 
 /// Workers without threads, so that any order in which things can happen happens in one thread, and again.
 pub struct ManualWorkers(Vec<ManualWorker>);

@@ -32,7 +32,7 @@ use crate::graph::{
 use crate::run::{Run, RunOptions};
 use crate::sink::{Sink, SinkError};
 use crate::source::{Read, Ready, Source, SourceError};
-use crate::sync::Condvar;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Schedules of each kind that are tried of each run.
 const SCHEDULES: usize = 200;
@@ -246,7 +246,7 @@ struct Running {
 impl Running {
     fn start(pool: &Pool, has_window: bool, data_passing: DataPassing) -> Running {
         let (input, output) = (Arc::<Passage>::default(), Arc::<Passage>::default());
-        let options = RunOptions { block_rows: 2, data_passing, ..RunOptions::new(pool) };
+        let options = RunOptions { block_rows: 2, data_passing, ..pool.run_options() };
         let (unread, waker) = (options.unread.clone(), options.waker.clone());
         let sink = Given { passage: output.clone(), unread: unread.clone() };
         let graph = graph(Box::new(Fed(input.clone())), Box::new(sink), has_window);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::graph::NodeRef;
 use crate::operator::Operator;
-use crate::run::Shared;
+use crate::shared::Shared;
 use crate::state::State;
 
 /// One node as the scheduler sees it (Enjima, section 3.2): reading and decoding of a source, a pipeline, a stateful operator, or an output.

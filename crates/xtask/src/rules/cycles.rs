@@ -17,7 +17,7 @@ const LARGEST_CYCLES: [(&str, usize); 12] = [
     ("engine", 11),
     ("functions", 7),
     ("plan", 47),
-    ("runtime", 19),
+    ("runtime", 7),
     ("server", 4),
     ("state", 53),
     ("testkit", 5),

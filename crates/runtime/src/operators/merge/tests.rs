@@ -107,7 +107,7 @@ impl Running {
         let (pool, workers) = Pool::manual(workers, Clock::Manual(hands.clone()));
         pool.set_policy(policy);
         let (fed, kept): ([Fed; 2], Arc<Mutex<Rows>>) = Default::default();
-        let options = RunOptions { block_rows: 4, ..RunOptions::new(&pool) };
+        let options = RunOptions { block_rows: 4, ..pool.run_options() };
         let run = Run::start(graph(&fed, kept.clone()), options, &pool);
         Running { run: Some(run), workers, hands, fed, kept }
     }

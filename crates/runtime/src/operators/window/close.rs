@@ -8,12 +8,12 @@ use pelton_state::table::Table;
 use pelton_state::waiting::{CopiedGroups, Leaving as LeavingWindows};
 use pelton_state::window::{CloseLimits, Open, Share};
 
+use super::late::of_sessions;
 use super::{WindowOperator, charge_open};
-use crate::late;
+use crate::operators::context::RunContext;
+use crate::operators::context::TaskContext;
 use crate::operators::{Advanced, EarlyRows, Leaving, Left};
 use crate::results::Timed;
-use crate::run::Shared;
-use crate::task::Worker;
 
 /// A task that closes windows leaves what is left to the next one when it has done something with about as many groups, or as two blocks have rows: other
 /// tasks wait, and those that wait for the rows may be full.
@@ -37,9 +37,9 @@ impl WindowOperator {
     pub(super) fn close_windows<'a>(
         &'a self,
         watermark: Micros,
-        worker: &'a Worker<'_>,
+        context: &'a TaskContext<'_>,
     ) -> Result<Advanced<'a>, KernelError> {
-        let (node, shared) = (&self.node, worker.shared);
+        let (node, run) = (&self.node, context.run);
         let mut open = node.store.open();
         let mut spare = Vec::new();
         for slices in self.slices() {
@@ -48,9 +48,9 @@ impl WindowOperator {
             let (complete, ended) = slices.take_complete(watermark);
             open.seal_counts(complete, ended);
         }
-        self.give_back_slices(shared)?;
-        let has_others = shared.options.workers > 1;
-        let limits = close_limits(shared, watermark);
+        self.give_back_slices(run)?;
+        let has_others = run.workers > 1;
+        let limits = close_limits(run, watermark);
         let mut groups = Vec::new();
         let mut hand_on = |mut leaving: LeavingWindows<'_>| {
             groups.push(match &mut leaving {
@@ -65,9 +65,9 @@ impl WindowOperator {
         let mut hand_on: HandOn<'_> = &mut hand_on;
         let until = open.close(limits, &mut spare, &mut hand_on)?;
         let late = open.take_late();
-        charge_open(self.index(), &open, shared)?;
+        charge_open(self.index(), &open, run)?;
         drop(open);
-        self.recycle(spare, worker)?;
+        self.recycle(spare, context)?;
         let is_later = groups.iter().any(|groups| matches!(groups, ClosedGroups::Copied(_)));
         let read_out = move || self.read_out(until, groups, late);
         let leaving = if is_later { Leaving::Later(Box::new(read_out)) } else { Leaving::Now(read_out()) };
@@ -75,46 +75,50 @@ impl WindowOperator {
     }
 
     /// Charges workers no more for slices that were taken from them, before windows are charged for these.
-    fn give_back_slices(&self, shared: &Shared) -> Result<(), KernelError> {
-        (0..self.slices().len()).try_for_each(|worker| self.charge_slices_now(worker, shared))
+    fn give_back_slices(&self, run: RunContext<'_>) -> Result<(), KernelError> {
+        (0..self.slices().len()).try_for_each(|worker| self.charge_slices_now(worker, run))
     }
 
     /// Gives workers tables back that have been cleared; where state is short of memory they are freed.
-    fn recycle(&self, spare: Vec<Table>, worker: &Worker<'_>) -> Result<(), KernelError> {
+    fn recycle(&self, spare: Vec<Table>, context: &TaskContext<'_>) -> Result<(), KernelError> {
         let workers = self.source_slices();
-        let lacks_state = worker.shared.options.budget.lacks_state();
+        let lacks_state = context.run.budget.lacks_state();
         for table in spare.into_iter().filter(|_| !lacks_state) {
             // Who has none takes fresh memory for his next slice.
-            let nearest_first = workers.iter().cycle().skip(worker.index).take(workers.len());
+            let nearest_first = workers.iter().cycle().skip(context.worker).take(workers.len());
             let taker = nearest_first.min_by_key(|slices| slices.spare_tables()).expect("there is a worker");
             taker.recycle(table);
         }
-        let now_ns = worker.shared.clock.nanos();
-        (0..self.slices().len()).try_for_each(|index| self.charge_slices(index, worker.shared, now_ns))
+        let now_ns = context.run.clock.nanos();
+        (0..self.slices().len()).try_for_each(|index| self.charge_slices(index, context.run, now_ns))
     }
 
     /// Merges the workers' tables of each slice that has ended, and has every window take its share: a part of all that, where it is much.
-    pub(super) fn share_slices(&self, watermark: Micros, worker: &Worker<'_>) -> Result<Advanced<'_>, KernelError> {
-        let (node, shared) = (&self.node, worker.shared);
+    pub(super) fn share_slices(
+        &self,
+        watermark: Micros,
+        context: &TaskContext<'_>,
+    ) -> Result<Advanced<'_>, KernelError> {
+        let (node, run) = (&self.node, context.run);
         let mut open = node.store.open();
         let Open::Shared(slices) = &mut *open else { unreachable!("windows share slices") };
         for worker in self.slices() {
             worker.take_until(watermark).into_iter().for_each(|(slice, table)| slices.seal(slice, table));
         }
-        self.give_back_slices(shared)?;
+        self.give_back_slices(run)?;
         let mut spare = Vec::new();
         let take = |nth: usize, id, share: Share<'_>| match &mut *node.shared_by[nth].store.open() {
             Open::Windows(windows) => Ok::<_, KernelError>(windows.take_share(id, share)),
             _ => unreachable!("only windows by time share slices"),
         };
         let windows: Vec<Window> = node.shared_by.iter().map(|shared| shared.window).collect();
-        let until = slices.share(close_limits(shared, watermark), &windows, &mut spare, take)?;
-        charge_open(self.index(), &open, shared)?;
+        let until = slices.share(close_limits(run, watermark), &windows, &mut spare, take)?;
+        charge_open(self.index(), &open, run)?;
         drop(open);
         for by in &node.shared_by {
-            charge_open(by.operator, &by.store.open(), shared)?;
+            charge_open(by.operator, &by.store.open(), run)?;
         }
-        self.recycle(spare, worker)?;
+        self.recycle(spare, context)?;
         let left = Left { rows: Vec::new(), until, late_rows: 0, late: None };
         Ok(Advanced { until, leaving: Leaving::Now(Ok(left)) })
     }
@@ -140,20 +144,20 @@ impl WindowOperator {
         }
         node.store.copied().append(&mut cleared);
         let late_rows = late.as_ref().map_or(0, |late| late.rows);
-        let late = late.map(|late| late::of_sessions(node, &late));
+        let late = late.map(|late| of_sessions(node, &late));
         Ok(Left { rows, until, late_rows, late })
     }
 
     /// Reports what windows that have not ended come to so far: a part of that, where it is much.
-    pub(super) fn report_windows(&self, worker: &Worker<'_>) -> Result<EarlyRows, KernelError> {
-        let (node, shared) = (&self.node, worker.shared);
+    pub(super) fn report_windows(&self, context: &TaskContext<'_>) -> Result<EarlyRows, KernelError> {
+        let (node, run) = (&self.node, context.run);
         let mut open = node.store.open();
         if !open.is_reporting() {
             // Workers go on with other tables, which are merged with these by whoever needs both: nothing is copied, and nothing is reported that comes meanwhile.
             for slices in self.slices() {
                 slices.take_until(Micros::MAX).into_iter().for_each(|(slice, table)| open.seal(slice, table));
             }
-            self.give_back_slices(shared)?;
+            self.give_back_slices(run)?;
         }
         let (mut rows, mut spare) = (Vec::new(), Vec::new());
         let mut hand_on = |mut leaving: LeavingWindows<'_>| {
@@ -161,21 +165,21 @@ impl WindowOperator {
             Ok(())
         };
         let mut hand_on: HandOn<'_> = &mut hand_on;
-        let are_all = open.report_early(close_limits(shared, Micros::MAX), &mut spare, &mut hand_on)?;
-        charge_open(self.index(), &open, shared)?;
+        let are_all = open.report_early(close_limits(run, Micros::MAX), &mut spare, &mut hand_on)?;
+        charge_open(self.index(), &open, run)?;
         drop(open);
-        self.recycle(spare, worker)?;
+        self.recycle(spare, context)?;
         Ok(EarlyRows { rows, are_all })
     }
 }
 
-fn close_limits(shared: &Shared, until: Micros) -> CloseLimits {
-    let block_rows = shared.options.block_rows;
+fn close_limits(run: RunContext<'_>, until: Micros) -> CloseLimits {
+    let block_rows = run.block_rows;
     CloseLimits {
         until,
         groups_at_once: block_rows.min(CLOSED_GROUPS_MAX),
         groups_max: block_rows.saturating_mul(2).min(CLOSED_GROUPS_MAX),
-        parts_min: if shared.options.workers > 1 { PARTS_GROUPS_MIN } else { usize::MAX },
+        parts_min: if run.workers > 1 { PARTS_GROUPS_MIN } else { usize::MAX },
     }
 }
 

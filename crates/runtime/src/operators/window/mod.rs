@@ -5,6 +5,8 @@ mod assign;
 
 mod close;
 
+mod late;
+
 mod control;
 
 mod slices;
@@ -36,10 +38,10 @@ use super::{
     Advanced, Control, Due, EarlyRows, Holding, OpenWindows, OperatorNode, Restored, SnapshotError, Start,
     StatefulOperator,
 };
+use crate::finished::Finished;
+use crate::operators::context::RunContext;
+use crate::operators::context::TaskContext;
 use crate::results::Timed;
-use crate::run::Shared;
-use crate::state::Finished;
-use crate::task::Worker;
 
 /// A window aggregation, or the first rows of windows, fed by the pipelines that target it.
 pub struct WindowNode {
@@ -188,23 +190,23 @@ impl WindowOperator {
     }
 
     /// Charges what a worker has, whether it is time to measure that or not: tables have grown, or are the worker's no more.
-    fn charge_slices_now(&self, worker: usize, shared: &Shared) -> Result<(), KernelError> {
-        self.slices()[worker].charge(|measure| shared.account.charge_now(self.index(), worker, measure()))
+    fn charge_slices_now(&self, worker: usize, run: RunContext<'_>) -> Result<(), KernelError> {
+        self.slices()[worker].charge(|measure| run.account.charge_now(self.index(), worker, measure()))
     }
 
     /// Charges what a worker has of slices, unless it is not time to measure it.
-    fn charge_slices(&self, worker: usize, shared: &Shared, now_ns: u64) -> Result<(), KernelError> {
-        if !shared.account.is_due(self.index(), worker, now_ns) {
+    fn charge_slices(&self, worker: usize, run: RunContext<'_>, now_ns: u64) -> Result<(), KernelError> {
+        if !run.account.is_due(self.index(), worker, now_ns) {
             return Ok(());
         }
-        let charge = |measure: &dyn Fn() -> usize| shared.account.charge(self.index(), worker, &shared.clock, measure);
+        let charge = |measure: &dyn Fn() -> usize| run.account.charge(self.index(), worker, run.clock, measure);
         self.slices()[worker].charge(charge)
     }
 }
 
 /// Charges what all workers share of a window.
-fn charge_open(operator: usize, open: &Open, shared: &Shared) -> Result<(), KernelError> {
-    shared.account.charge(operator, shared.options.workers, &shared.clock, || open.bytes())
+fn charge_open(operator: usize, open: &Open, run: RunContext<'_>) -> Result<(), KernelError> {
+    run.account.charge(operator, run.workers, run.clock, || open.bytes())
 }
 
 impl StatefulOperator for WindowOperator {
@@ -250,23 +252,27 @@ impl StatefulOperator for WindowOperator {
         port: usize,
         kernel: &dyn Kernel,
         block: &Block,
-        worker: &mut Worker<'_>,
+        context: &mut TaskContext<'_>,
         finished: &mut Finished,
     ) -> Result<(), KernelError> {
-        self.take_block(port, kernel, block, worker, finished)
+        self.take_block(port, kernel, block, context, finished)
     }
 
-    fn charge(&self, worker: &Worker<'_>, now_ns: u64) -> Result<(), KernelError> {
+    fn charge(&self, context: &TaskContext<'_>, now_ns: u64) -> Result<(), KernelError> {
         // All rows that are counted by their keys are in one store.
-        self.charge_slices(worker.index.min(self.slices().len() - 1), worker.shared, now_ns)
+        self.charge_slices(context.worker.min(self.slices().len() - 1), context.run, now_ns)
     }
 
-    fn advance<'a>(&'a self, due: Due, worker: &'a Worker<'_>) -> Result<Advanced<'a>, KernelError> {
-        if self.node.is_shared() { self.share_slices(due.until, worker) } else { self.close_windows(due.until, worker) }
+    fn advance<'a>(&'a self, due: Due, context: &'a TaskContext<'_>) -> Result<Advanced<'a>, KernelError> {
+        if self.node.is_shared() {
+            self.share_slices(due.until, context)
+        } else {
+            self.close_windows(due.until, context)
+        }
     }
 
-    fn report_early(&self, worker: &Worker<'_>) -> Result<EarlyRows, KernelError> {
-        self.report_windows(worker)
+    fn report_early(&self, context: &TaskContext<'_>) -> Result<EarlyRows, KernelError> {
+        self.report_windows(context)
     }
 
     fn holding(&self) -> Holding {

@@ -15,9 +15,9 @@ use pelton_state::slice::{SliceRows, SliceStore};
 
 use super::assign::{assign, late_rows, rows_until};
 use super::{WindowOperator, charge_open};
+use crate::finished::Finished;
 use crate::late::LateList;
-use crate::state::Finished;
-use crate::task::Worker;
+use crate::operators::context::TaskContext;
 
 impl WindowOperator {
     pub(super) fn take_block(
@@ -25,7 +25,7 @@ impl WindowOperator {
         port: usize,
         kernel: &dyn Kernel,
         block: &Block,
-        worker: &mut Worker<'_>,
+        context: &mut TaskContext<'_>,
         finished: &mut Finished,
     ) -> Result<(), KernelError> {
         let node = &self.node;
@@ -35,7 +35,7 @@ impl WindowOperator {
         if block.rows() == 0 {
             return Ok(());
         }
-        let late = self.aggregate(port, kernel, block, worker, finished)?;
+        let late = self.aggregate(port, kernel, block, context, finished)?;
         finished.rows_taken = block.rows() as u64 - late.count;
         if !node.is_shared() {
             finished.late.extend(late.take(block, self.index(), Some(&node.window)));
@@ -52,14 +52,14 @@ impl WindowOperator {
         port: usize,
         kernel: &dyn Kernel,
         block: &Block,
-        worker: &mut Worker<'_>,
+        context: &mut TaskContext<'_>,
         finished: &mut Finished,
     ) -> Result<LateList, KernelError> {
         let node = &self.node;
         if let Window::RowsByKey { .. } = node.window {
-            return self.count(kernel, block, worker, finished);
+            return self.count(kernel, block, context, finished);
         }
-        let slices = std::mem::take(&mut worker.room.slices);
+        let slices = std::mem::take(&mut context.room.slices);
         let delayed = (node.emission.delay > 0).then(|| delayed(block, node.emission));
         let assigned = delayed.as_ref().unwrap_or(block);
         let mut assignment = assign(assigned, &node.window, node.emission.lateness, slices);
@@ -80,21 +80,21 @@ impl WindowOperator {
         if let Some(ranker) = &node.ranker {
             let with_arrivals = ranker.arrival().map(|arrival| with_arrivals(block, arrival, port));
             let block = with_arrivals.as_ref().unwrap_or(block);
-            self.choose(ranker, kernel, block, worker, &assignment.slices)?;
+            self.choose(ranker, kernel, block, context, &assignment.slices)?;
             return Ok(assignment.late);
         }
         if node.combination == Combination::Buckets && node.window != Window::Global {
             assignment = assignment.into_buckets(&node.window);
             finished.slices = assignment.slices.len();
         }
-        let (slices, scratch) = (&assignment.slices, &mut *worker.scratch);
-        let allowed_bytes = worker.shared.account.allowed(self.index());
+        let (slices, scratch) = (&assignment.slices, &mut *context.scratch);
+        let allowed_bytes = context.run.account.allowed(self.index());
         let add = |store: &mut SliceStore| kernel.aggregate_slices(block, slices, store, scratch);
-        let own = &self.slices()[worker.index];
+        let own = &self.slices()[context.worker];
         if own.add(assignment.slices.len(), node.over_until(&block.stamp), allowed_bytes, add)? {
-            self.charge_slices_now(worker.index, worker.shared)?;
+            self.charge_slices_now(context.worker, context.run)?;
         }
-        worker.room.slices = assignment.slices;
+        context.room.slices = assignment.slices;
         Ok(assignment.late)
     }
 
@@ -103,10 +103,10 @@ impl WindowOperator {
         &self,
         kernel: &dyn Kernel,
         block: &Block,
-        worker: &mut Worker<'_>,
+        context: &mut TaskContext<'_>,
         finished: &mut Finished,
     ) -> Result<LateList, KernelError> {
-        let count = |counter: &mut RowCounter| kernel.count(KernelInput::all(block), counter, worker.scratch);
+        let count = |counter: &mut RowCounter| kernel.count(KernelInput::all(block), counter, context.scratch);
         self.slices()[0].count(rows_until(block), count)?;
         finished.slices = 1;
         Ok(LateList::default())
@@ -118,17 +118,17 @@ impl WindowOperator {
         ranker: &Ranker,
         kernel: &dyn Kernel,
         block: &Block,
-        worker: &mut Worker<'_>,
+        context: &mut TaskContext<'_>,
         slices: &[SliceRows],
     ) -> Result<(), KernelError> {
         let (mut batches, mut mask) = (Vec::new(), Vec::new());
         for slice in slices {
-            kernel.emit(&[slice.input(block, &mut mask)], &mut batches, worker.scratch)?;
+            kernel.emit(&[slice.input(block, &mut mask)], &mut batches, context.scratch)?;
             for batch in batches.drain(..).filter(|batch| batch.num_rows() > 0) {
                 let candidates = ranker.choose(&batch)?;
                 let mut open = self.node.store.open();
                 open.add_rows(slice.slice, candidates);
-                charge_open(self.index(), &open, worker.shared)?;
+                charge_open(self.index(), &open, context.run)?;
             }
         }
         Ok(())

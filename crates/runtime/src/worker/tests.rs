@@ -1,15 +1,17 @@
 //! What workers do next, and when they end.
 
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use pelton_data::arrangement::Arrangement;
 
 use super::*;
-use crate::clock::Hands;
+use crate::clock::{Clock, Hands};
 use crate::graph::{Graph, SinkNode, SourceNode, SourceTime, StreamRef};
 use crate::policy::EPOCH_NS;
-use crate::run::{Run, RunOptions};
+use crate::pool::Pool;
+use crate::run::Run;
 use crate::sink::{Sink, SinkError};
 use crate::source::{Read, Ready, Source, SourceError};
 
@@ -20,7 +22,7 @@ fn run_of(source: Option<SourceNode>, sink: Box<dyn Sink>, pool: &Pool) -> Run {
     let sinks = vec![SinkNode { name, inputs, arrangement, sink }];
     let sources = source.into_iter().collect();
     let graph = Graph { sources, pipelines: Vec::new(), operators: Vec::new(), sinks };
-    Run::start(graph, RunOptions::new(pool), pool)
+    Run::start(graph, pool.run_options(), pool)
 }
 
 /// Does this with each batch.

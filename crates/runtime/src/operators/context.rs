@@ -1,0 +1,44 @@
+//! What an operator is given for a task.
+
+use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
+
+use crate::budget::{Account, Budget};
+use crate::clock::Clock;
+use crate::finished::Output;
+use crate::room::Room;
+
+/// What operators know of the run that they belong to.
+#[derive(Clone, Copy)]
+pub(crate) struct RunContext<'a> {
+    /// Where state is charged.
+    pub account: &'a Account,
+    pub budget: &'a Budget,
+    pub clock: &'a Clock,
+    /// Rows of a block.
+    pub block_rows: usize,
+    /// Threads that work on the run.
+    pub workers: usize,
+}
+
+/// A worker on a task of an operator.
+pub(crate) struct TaskContext<'a> {
+    pub run: RunContext<'a>,
+    /// Which of the workers, from 0: windows have a slice store for each.
+    pub worker: usize,
+    pub scratch: &'a mut Scratch,
+    pub room: &'a mut Room,
+}
+
+impl TaskContext<'_> {
+    /// Computes the rows of one block.
+    pub fn emit(
+        &mut self,
+        kernel: &dyn Kernel,
+        input: KernelInput<'_>,
+        output: &mut Output,
+    ) -> Result<(), KernelError> {
+        let emitted = kernel.emit(&[input], &mut self.room.batches, self.scratch);
+        self.room.batches.drain(..).for_each(|batch| output.push(batch));
+        emitted
+    }
+}

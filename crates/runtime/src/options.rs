@@ -1,0 +1,30 @@
+//! How a graph is to be run.
+
+use crate::budget::{Budget, Held, Unread};
+use crate::clock::Clock;
+use crate::events::DataPassing;
+use crate::late::LateLog;
+use crate::wake::Waker;
+
+/// How a graph is to be run.
+#[derive(Debug)]
+pub struct RunOptions {
+    /// Threads that do the work: those of the pool.
+    pub workers: usize,
+    /// Rows of a block, at most [`pelton_data::BLOCK_ROWS_MAX`].
+    pub block_rows: usize,
+    /// What tells the time.
+    pub clock: Clock,
+    /// What connectors wake the workers with.
+    pub waker: Waker,
+    /// Keeps late rows.
+    pub late: LateLog,
+    /// What its state is charged to.
+    pub budget: Budget,
+    /// What is charged already of what it reads: tables that it joins with.
+    pub held: Vec<Held>,
+    /// What of its results nobody has read yet.
+    pub unread: Unread,
+    /// What its streams pass.
+    pub data_passing: DataPassing,
+}
