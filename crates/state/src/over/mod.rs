@@ -450,6 +450,7 @@ impl OverRows {
             let place = Place { rows: rows.clone(), position, bounds: &self.bounds[planned.frame] };
             planned.compute(state, (argument, own), place, &mut self.scratch, (index, &mut *results))?;
         }
+        results.iter_mut().for_each(Results::end_run);
         Ok(())
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayBuilder, ArrayRef, ArrowNativeTypeOp, AsArray, BinaryViewArray, BinaryViewBuilder, Decimal128Array,
-    Float64Array, Int64Array, ListArray, NullBufferBuilder, new_empty_array,
+    Array, ArrayBuilder, ArrayRef, ArrowNativeTypeOp, AsArray, BinaryViewArray, BinaryViewBuilder, Date32Array,
+    Decimal128Array, Float64Array, Int32Array, Int64Array, ListArray, NullBufferBuilder, new_empty_array,
 };
-use arrow::buffer::OffsetBuffer;
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::compute::{cast, concat};
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
+use arrow::datatypes::{DataType, Date32Type, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
 use pelton_data::allowance::Allowance;
 use pelton_data::column::gathered;
 use pelton_data::decimal::{DecimalTotal, fits};
@@ -125,15 +125,12 @@ impl Column {
             Form::Float => Column::Floats(widened(&DataType::Float64).as_primitive::<Float64Type>().clone()),
             Form::Decimal => Column::Decimals(array.as_primitive::<Decimal128Type>().clone()),
             Form::Bytes => Column::Bytes(widened(&DataType::BinaryView).as_binary_view().clone()),
-            Form::Integer => {
-                // Dates have 32 bits and no direct way to 64.
-                let narrow = match array.data_type() {
-                    DataType::Date32 => cast(array, &DataType::Int32).expect("a date is a number of days"),
-                    _ => array.clone(),
-                };
-                let wide = cast(&narrow, &DataType::Int64).expect("values are widened to their form");
-                Column::Integers(wide.as_primitive::<Int64Type>().clone())
-            }
+            // A cast would check each value.
+            Form::Integer => Column::Integers(match array.data_type() {
+                DataType::Int32 => array.as_primitive::<Int32Type>().unary(i64::from),
+                DataType::Date32 => array.as_primitive::<Date32Type>().unary(i64::from),
+                _ => widened(&DataType::Int64).as_primitive::<Int64Type>().clone(),
+            }),
         }
     }
 }
@@ -148,6 +145,8 @@ pub(super) struct Results {
 #[derive(Debug)]
 enum ResultValues {
     Integers(Vec<i64>),
+    /// Of 32 bits.
+    Narrow(NarrowIntegers),
     Floats(Vec<f64>),
     Decimals(Vec<i128>),
     /// These know by themselves which are NULL.
@@ -158,6 +157,22 @@ enum ResultValues {
     Arrays(Vec<ArrayRef>),
 }
 
+/// Integers that leave with 32 bits. Those of a run are narrowed while they are in the first-level cache.
+#[derive(Debug)]
+struct NarrowIntegers {
+    narrow: Vec<i32>,
+    /// Those of the last run.
+    last: Vec<i64>,
+}
+
+impl NarrowIntegers {
+    /// Narrows those of the last run. Sums wrap around.
+    fn narrow(&mut self) {
+        self.narrow.extend(self.last.iter().map(|&value| value as i32));
+        self.last.clear();
+    }
+}
+
 impl Results {
     /// No results yet, and room for so many of this type.
     pub fn new(data_type: &DataType, rows: usize) -> Results {
@@ -166,6 +181,9 @@ impl Results {
             return Results { values, nulls: NullBufferBuilder::new(rows) };
         }
         let values = match Form::of(data_type) {
+            Form::Integer if matches!(data_type, DataType::Int32 | DataType::Date32) => {
+                ResultValues::Narrow(NarrowIntegers { narrow: Vec::with_capacity(rows), last: Vec::new() })
+            }
             Form::Integer => ResultValues::Integers(Vec::with_capacity(rows)),
             Form::Float => ResultValues::Floats(Vec::with_capacity(rows)),
             Form::Decimal => ResultValues::Decimals(Vec::with_capacity(rows)),
@@ -190,10 +208,17 @@ impl Results {
     }
 
     pub fn integers(&mut self) -> &mut Vec<i64> {
-        if let ResultValues::Integers(values) = &mut self.values {
-            values
-        } else {
-            unreachable!("results are integers")
+        match &mut self.values {
+            ResultValues::Integers(values) => values,
+            ResultValues::Narrow(integers) => &mut integers.last,
+            _ => unreachable!("results are integers"),
+        }
+    }
+
+    /// All results of a run have been appended.
+    pub fn end_run(&mut self) {
+        if let ResultValues::Narrow(integers) = &mut self.values {
+            integers.narrow();
         }
     }
 
@@ -239,6 +264,7 @@ impl Results {
     fn len(&self) -> usize {
         match &self.values {
             ResultValues::Integers(values) => values.len(),
+            ResultValues::Narrow(integers) => integers.narrow.len() + integers.last.len(),
             ResultValues::Floats(values) => values.len(),
             ResultValues::Decimals(values) => values.len(),
             ResultValues::Bytes(values) => values.len(),
@@ -252,6 +278,14 @@ impl Results {
         let nulls = self.nulls.finish();
         let held: ArrayRef = match self.values {
             ResultValues::Integers(values) => Arc::new(Int64Array::new(values.into(), nulls)),
+            ResultValues::Narrow(mut integers) => {
+                integers.narrow();
+                let values = ScalarBuffer::from(integers.narrow);
+                return match data_type {
+                    DataType::Date32 => Arc::new(Date32Array::new(values, nulls)),
+                    _ => Arc::new(Int32Array::new(values, nulls)),
+                };
+            }
             ResultValues::Floats(values) => Arc::new(Float64Array::new(values.into(), nulls)),
             ResultValues::Bytes(mut values) => Arc::new(values.finish()),
             ResultValues::Arrays(arrays) => {
@@ -270,16 +304,11 @@ impl Results {
                 return Arc::new(Decimal128Array::new(values.into(), nulls).with_data_type(data_type.clone()));
             }
         };
-        let narrow = match data_type {
-            DataType::Date32 => cast(&held, &DataType::Int32).expect("what was a date fits one"),
-            _ => held,
-        };
-        match (narrow.as_primitive_opt::<Int64Type>(), data_type) {
+        match (held.as_primitive_opt::<Int64Type>(), data_type) {
             // Sums wrap around.
-            (Some(sums), DataType::Int32) => Arc::new(sums.unary::<_, Int32Type>(|sum| sum as i32)),
             (Some(sums), DataType::Int16) => Arc::new(sums.unary::<_, Int16Type>(|sum| sum as i16)),
             (Some(sums), DataType::Int8) => Arc::new(sums.unary::<_, Int8Type>(|sum| sum as i8)),
-            _ => cast(&narrow, data_type).expect("a result is of the type that it was planned with"),
+            _ => cast(&held, data_type).expect("a result is of the type that it was planned with"),
         }
     }
 }
