@@ -24,8 +24,8 @@ use pelton_data::window::ResultKind;
 use pelton_plan::pipeline::{Window, WindowAggregate, WindowColumn};
 use pelton_state::kernel::KernelError;
 use pelton_state::layout::EntryLayout;
-use pelton_state::ranking::{ClosedRows, Ranker};
-use pelton_state::window::{ClosedGroups, ClosedWindow};
+use pelton_state::ranking::Ranker;
+use pelton_state::window::{ClosedGroups, ClosedRows, ClosedWindow};
 
 use crate::holistic::{self, Kept};
 

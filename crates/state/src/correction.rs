@@ -13,13 +13,13 @@ use std::sync::Arc;
 use pelton_data::Micros;
 use pelton_data::window::{Covered, ResultKind, Window};
 
-use crate::gag::listing_work;
 use crate::layout::EntryLayout;
 use crate::sealed::SealedSlices;
-use crate::slice::SliceId;
+use crate::slice::{SliceId, covered};
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{ABSENT, Chosen, KeyScratch, Merging, Table};
-use crate::window::{ClosedWindow, GROUPS_PER_WINDOW, SLICES_PER_GROUP, Work, covered};
+use crate::window::ClosedWindow;
+use crate::work::{GROUPS_PER_WINDOW, SLICES_PER_GROUP, Work, listing_work};
 
 /// What of the slices of one aggregation is kept so that windows can be corrected, and what corrects them.
 #[derive(Debug)]

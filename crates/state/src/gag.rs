@@ -39,7 +39,7 @@ use self::spare::Spare;
 use self::two_stacks::TwoStacks;
 use crate::layout::EntryLayout;
 use crate::table::{ABSENT, Chosen, GroupNumbers, Table};
-use crate::window::Work;
+use crate::work::{Work, listing_work};
 
 /// Groups of a slice that are inserted at a time: their entries stay in the second-level cache.
 const INSERT_BATCH: usize = 4096;
@@ -49,12 +49,6 @@ const SLICE_BATCH: usize = 1 << 14;
 
 /// Slots of a table whose entries are listed at a time.
 const LISTED_SLOTS: usize = 1 << 14;
-
-/// So many slots are looked at in the time that it takes to do something else with one group.
-pub(crate) const LISTED_SLOTS_PER_GROUP: usize = 8;
-
-/// So many groups are listed in that time.
-const LISTED_GROUPS_PER_GROUP: usize = 2;
 
 /// With fewer groups than this, those that have left the window stay numbered: they cost nothing.
 const RENUMBERED_GROUPS_MIN: usize = 1024;
@@ -148,7 +142,7 @@ struct Progress {
 impl Progress {
     /// The next groups of the slice that is gone through, which has these.
     fn next(&mut self, values: &Table, work: &mut Work) -> Range<usize> {
-        let part = work.part(values, self.groups..values.groups(), SLICE_BATCH);
+        let part = work.part(values.work_per_group(), self.groups..values.groups(), SLICE_BATCH);
         self.groups = part.end;
         if part.end == values.groups() {
             *self = Progress { slices: self.slices + 1, groups: 0 };
@@ -325,11 +319,6 @@ impl Single {
     }
 }
 
-/// The work of listing so many groups that are in so many slots.
-pub(crate) fn listing_work(slots: usize, groups: usize) -> usize {
-    slots / LISTED_SLOTS_PER_GROUP + groups / LISTED_GROUPS_PER_GROUP
-}
-
 impl Combined {
     fn insert(&mut self, table: &Table, last_end: Micros, work: &mut Work) -> bool {
         let mut arriving = self.arriving.take().unwrap_or_else(|| {
@@ -340,7 +329,7 @@ impl Combined {
             to.reserve_exact(entries.len());
             Arriving { entries, done: 0, values, to }
         });
-        let batch = work.part(table, arriving.done..arriving.entries.len(), INSERT_BATCH);
+        let batch = work.part(table.work_per_group(), arriving.done..arriving.entries.len(), INSERT_BATCH);
         arriving.done = batch.end;
         self.insert_batch(table, &mut arriving, batch);
         if arriving.done < arriving.entries.len() {

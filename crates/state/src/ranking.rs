@@ -22,7 +22,6 @@ mod snapshot;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use pelton_data::Micros;
 use pelton_data::ranking::Numbering;
@@ -35,21 +34,11 @@ pub use self::ranker::{Candidates, Ranker};
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
 use crate::waiting::Leaving;
-use crate::window::{CloseLimits, ClosedWindow, Contents, Work};
+use crate::window::{CloseLimits, ClosedRows, ClosedWindow, Contents};
+use crate::work::Work;
 
 /// What a kept row takes beside its bytes, about: where they are, and what the allocator needs.
 const ENTRY_BYTES: usize = 32;
-
-/// The first rows of windows that have ended.
-#[derive(Debug, Clone, Copy)]
-pub struct ClosedRows<'a> {
-    /// Rows of the ranking's schema: key by key, and by rank.
-    pub rows: &'a RecordBatch,
-    /// Their ranks.
-    pub ranks: &'a [i64],
-    /// Which window they are of.
-    pub window: ClosedWindow,
-}
 
 /// The first rows of the open windows.
 #[derive(Debug)]

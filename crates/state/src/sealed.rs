@@ -11,7 +11,21 @@ use crate::layout::EntryLayout;
 use crate::slice::SliceId;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{Merging, Table};
-use crate::window::Work;
+use crate::work::Work;
+
+/// Bytes of a table that are cleared at a time.
+const CLEARED_BYTES: usize = 1 << 20;
+
+/// So many bytes are cleared in the time that it takes to do something with one group.
+const CLEARED_BYTES_PER_GROUP: usize = 128;
+
+/// Clears a part of a table that is no longer needed, which is added to `spare` with the last part: whether there was one.
+pub(crate) fn clear_next(unneeded: &mut Vec<Table>, spare: &mut Vec<Table>, work: &mut Work) -> bool {
+    let Some(mut table) = unneeded.pop() else { return false };
+    work.spend(table.bytes().min(CLEARED_BYTES) / CLEARED_BYTES_PER_GROUP);
+    if table.clear_part(CLEARED_BYTES) { spare } else { unneeded }.push(table);
+    true
+}
 
 /// Slices, over all workers: one table for each, and what is to be merged with it.
 #[derive(Debug, Default)]

@@ -37,11 +37,12 @@ use self::bucket::{Bucket, Extent, Times, WORK_PER_SESSION};
 use self::early::EarlyReport;
 use self::merge::Arriving;
 use crate::layout::EntryLayout;
-use crate::sealed::SealedSlices;
+use crate::sealed::{SealedSlices, clear_next};
 use crate::slice::SliceId;
 use crate::table::{KeyScratch, Table};
 use crate::waiting::{Leaving, Waiting};
-use crate::window::{CloseLimits, ClosedGroups, ClosedWindow, Work};
+use crate::window::{CloseLimits, ClosedGroups, ClosedWindow};
+use crate::work::Work;
 
 /// The open sessions of one aggregation, over the slices that the watermark has come to.
 #[derive(Debug)]
@@ -242,7 +243,7 @@ impl OpenSessions {
     /// Does a part of what comes before all else: clears what is no longer needed, and merges what there is several times of a slice. Whether there was any.
     fn tidy(&mut self, work: &mut Work, spare: &mut Vec<Table>) -> bool {
         let Sessions { unneeded, spare: for_buckets, .. } = &mut self.sessions;
-        let has_cleared = work.clear_next(unneeded, spare);
+        let has_cleared = clear_next(unneeded, spare, work);
         if for_buckets.is_none() {
             *for_buckets = spare.pop();
         }
@@ -367,7 +368,7 @@ impl Sessions {
         let bucket = self.buckets.first().expect("sessions that are over are in the first table");
         let (table, times) = (&bucket.table, self.times);
         let left = self.over.handed_on..self.over.entries.len();
-        let part = work.part(table, left, groups_at_once.max(1));
+        let part = work.part(table.work_per_group(), left, groups_at_once.max(1));
         let entries = &self.over.entries[part.clone()];
         let kinds = bucket.kinds(entries, times);
         let extents = times.extents(table, entries).into_iter().zip(kinds);

@@ -1,9 +1,11 @@
 //! The tables of the slices that are open, and pieces of small ones.
 
+mod id;
+
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use pelton_data::window::{Combination, Window};
+use pelton_data::window::Combination;
 use pelton_data::{Block, Micros};
 
 use crate::count::RowCounter;
@@ -11,6 +13,9 @@ use crate::kernel::KernelInput;
 use crate::layout::EntryLayout;
 use crate::pieces::{PieceWriter, Pieces};
 use crate::table::{Table, TableHint};
+
+pub use self::id::SliceId;
+pub(crate) use self::id::covered;
 
 /// Cleared tables kept for the next slices, however large.
 const RECYCLED_TABLES_MIN: usize = 2;
@@ -23,58 +28,6 @@ const PIECES_MIN: usize = 8;
 
 /// Slices of more rows each have tables of their own.
 const PIECE_ROWS_MAX: usize = 1024;
-
-/// Which slice, and from which window on its rows count: rows of one slice that came when some of its windows had closed are
-/// kept apart. Ordered by when they are needed.
-///
-/// Where a session ends is not known beforehand. Of sessions, `first_end` is the slice's start for rows that came when the watermark had not
-/// passed them, and for all others the watermark under which they came.
-///
-/// Where windows are corrected after they have been reported, rows that came when a window had closed which they count in are kept apart as well. Their
-/// `first_end` is one microsecond after the watermark under which they came: the windows are corrected when that has passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SliceId {
-    /// End of the first window that the rows count in.
-    pub first_end: Micros,
-    /// First instant of the slice.
-    pub start: Micros,
-    /// Whether the rows correct a window.
-    pub corrects: bool,
-}
-
-impl SliceId {
-    /// A slice of rows that correct no window.
-    pub fn new(first_end: Micros, start: Micros) -> SliceId {
-        SliceId { first_end, start, corrects: false }
-    }
-
-    /// Whether the rows may correct windows that have been reported, once time has passed `first_end`.
-    pub fn may_correct(&self, window: &Window) -> bool {
-        match window {
-            // They came behind the watermark: a session that they join or merge may have ended.
-            Window::Session { .. } => self.first_end > self.start,
-            _ => self.corrects,
-        }
-    }
-
-    /// What one of `window`'s own slices is called that holds this one, a slice of a grid with the edges of several windows ([`Window::grid`]); `None` where its rows
-    /// came when all of their windows had closed.
-    pub fn share_of(self, window: &Window) -> Option<SliceId> {
-        let slice = window.slice(self.start);
-        let covered = slice.covered?;
-        let first_end = window.next_end(self.first_end.saturating_sub(1)).max(covered.first_end);
-        (first_end <= covered.last_end).then(|| SliceId::new(first_end, slice.start))
-    }
-
-    /// The earliest end that a window of `window` can have which its rows count in; none where they correct windows.
-    pub fn end_min(&self, window: &Window) -> Option<Micros> {
-        let end = match window {
-            Window::Session { gap } => self.start.saturating_add(*gap),
-            _ => self.first_end,
-        };
-        Some(end).filter(|_| !self.corrects)
-    }
-}
 
 /// Rows of a block that go into one slice.
 #[derive(Debug, Clone, PartialEq, Eq)]

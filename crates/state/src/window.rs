@@ -1,5 +1,7 @@
 //! Windows that are open, and how they close.
 
+mod closed;
+
 mod early;
 
 mod open;
@@ -10,59 +12,27 @@ mod shared;
 
 mod snapshot;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use pelton_data::Micros;
 use pelton_data::window::{Combination, Emission, ResultKind, Window};
 
 use crate::correction::Corrections;
-use crate::gag::{Gag, LISTED_SLOTS_PER_GROUP};
+use crate::gag::Gag;
 use crate::layout::EntryLayout;
 use crate::pieces::Pieces;
-use crate::ranking::ClosedRows;
-use crate::sealed::SealedSlices;
+use crate::sealed::{SealedSlices, clear_next};
 use crate::slice::SliceId;
 use crate::table::{Chosen, Table};
 use crate::waiting::{Leaving, SmallWindow, Waiting, is_small, small_groups_max};
+use crate::work::{GROUPS_PER_WINDOW, Work};
 
 use self::early::EarlyReport;
 
+pub use self::closed::{CloseLimits, ClosedGroups, ClosedRows, ClosedWindow, Contents};
 pub use self::open::Open;
 pub use self::shared::{Share, SharedSlices};
 pub use self::snapshot::WindowState;
-pub(crate) use self::snapshot::covered;
-
-/// To close a window takes as long as to do something with so many groups, beside what is done with its groups.
-pub(crate) const GROUPS_PER_WINDOW: usize = 16;
-
-/// So many slices are looked at, for whether they count in a window, in the time that it takes to do something with one group.
-pub(crate) const SLICES_PER_GROUP: usize = 4;
-
-/// Bytes of a table that are cleared at a time.
-const CLEARED_BYTES: usize = 1 << 20;
-
-/// So many bytes are cleared in the time that it takes to do something with one group.
-const CLEARED_BYTES_PER_GROUP: usize = 128;
-
-/// What windows that have ended hold.
-#[derive(Debug, Clone, Copy)]
-pub enum Contents<'a> {
-    /// Groups.
-    Groups(ClosedGroups<'a>),
-    /// The first rows of one window.
-    Rows(ClosedRows<'a>),
-}
-
-impl Contents<'_> {
-    /// When the last of the windows was over; where there is none, the largest time.
-    pub fn end(&self) -> Micros {
-        match self {
-            Contents::Groups(groups) => groups.windows.last().map_or(Micros::MAX, |window| window.end),
-            Contents::Rows(rows) => rows.window.end,
-        }
-    }
-}
 
 /// The open windows of one aggregation, over the slices that the watermark has passed.
 #[derive(Debug)]
@@ -124,88 +94,6 @@ enum Step {
     Evict,
     /// Windows that have been reported are corrected.
     Correct,
-}
-
-/// How much more may be done, in groups that something is done with.
-#[derive(Debug)]
-pub(crate) struct Work(usize);
-
-impl Work {
-    /// So much, and at least something.
-    pub fn new(groups_max: usize) -> Work {
-        Work(groups_max.max(1))
-    }
-
-    pub fn spend(&mut self, groups: usize) {
-        self.0 = self.0.saturating_sub(groups);
-    }
-
-    pub fn is_done(&self) -> bool {
-        self.0 == 0
-    }
-
-    /// So many slots may be gone through at a time, or fewer where less may be done.
-    pub fn slots(&self, slots_max: usize) -> usize {
-        slots_max.min(self.0.saturating_mul(LISTED_SLOTS_PER_GROUP)).max(1)
-    }
-
-    /// The same for groups.
-    pub fn groups(&self, groups_max: usize) -> usize {
-        groups_max.min(self.0).max(1)
-    }
-
-    /// Clears a part of a table that is no longer needed, which is added to `spare` with the last part: whether there was one.
-    pub fn clear_next(&mut self, unneeded: &mut Vec<Table>, spare: &mut Vec<Table>) -> bool {
-        let Some(mut table) = unneeded.pop() else { return false };
-        self.spend(table.bytes().min(CLEARED_BYTES) / CLEARED_BYTES_PER_GROUP);
-        if table.clear_part(CLEARED_BYTES) { spare } else { unneeded }.push(table);
-        true
-    }
-
-    /// Spends what it takes to do something with the first of these groups of a table: so many at most, or fewer where they have more beside their entries.
-    pub fn part(&mut self, table: &Table, left: Range<usize>, groups_max: usize) -> Range<usize> {
-        let per_group = table.work_per_group();
-        let part = left.start..left.end.min(left.start + (groups_max / per_group).max(1));
-        self.spend(part.len() * per_group);
-        part
-    }
-}
-
-/// A window that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClosedWindow {
-    /// First instant.
-    pub start: Micros,
-    /// First instant after it.
-    pub end: Micros,
-    /// Groups of it, which follow those of the window before.
-    pub groups: usize,
-    /// What the groups are.
-    pub kind: ResultKind,
-}
-
-/// Groups of windows that have ended, in the order of the windows' ends.
-#[derive(Debug, Clone, Copy)]
-pub struct ClosedGroups<'a> {
-    /// Holds the groups.
-    pub table: &'a Table,
-    /// Which of its entries they are. There is none only for the one window of a whole input.
-    pub entries: Chosen<'a>,
-    /// Which windows' groups these are.
-    pub windows: &'a [ClosedWindow],
-}
-
-/// Limits of one call of [`OpenWindows::close`].
-#[derive(Debug, Clone, Copy)]
-pub struct CloseLimits {
-    /// Windows that end after this stay open.
-    pub until: Micros,
-    /// Groups read out at a time.
-    pub groups_at_once: usize,
-    /// Once about so many groups have been merged, combined or read out, what is left waits for the next call.
-    pub groups_max: usize,
-    /// Small windows of at least so many groups may leave as what they are put together from.
-    pub parts_min: usize,
 }
 
 impl OpenWindows {
@@ -303,7 +191,7 @@ impl OpenWindows {
 
     /// Does a part of what comes before all else: clears what is no longer needed, and merges what there is several times of a slice. Whether there was any.
     fn tidy(&mut self, work: &mut Work, spare: &mut Vec<Table>) -> bool {
-        work.clear_next(&mut self.unneeded, spare)
+        clear_next(&mut self.unneeded, spare, work)
             || self.sealed.merge_next(&mut self.unneeded, work)
             || self.corrections.as_mut().is_some_and(|corrections| corrections.merge_next(&mut self.unneeded, work))
     }
@@ -435,7 +323,7 @@ impl OpenWindows {
             Some((table, entries)) if first > 0 || !is_small(table, entries, groups_at_once) => {
                 self.waiting.leave(hand_on)?;
                 while next < entries.len() && (next == first || !work.is_done()) {
-                    let entries = entries.part(work.part(table, next..entries.len(), groups_at_once));
+                    let entries = entries.part(work.part(table.work_per_group(), next..entries.len(), groups_at_once));
                     let window = ClosedWindow { groups: entries.len(), ..window };
                     let groups = ClosedGroups { table, entries, windows: &[window] };
                     hand_on(Leaving::Now(Contents::Groups(groups)))?;

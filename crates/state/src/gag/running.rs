@@ -10,7 +10,7 @@ use super::{Progress, Slice, Spare};
 use crate::layout::EntryLayout;
 use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::table::{ABSENT, Chosen, Table};
-use crate::window::Work;
+use crate::work::Work;
 
 /// Subtract on evict. The window has only groups that a slice has, in any order.
 #[derive(Debug, Default)]

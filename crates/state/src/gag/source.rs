@@ -11,7 +11,7 @@ use super::{Combined, Nodes, RENUMBERED_GROUPS_MIN};
 use crate::layout::EntryLayout;
 use crate::pieces::{GroupOrder, PieceSource, Pieces};
 use crate::table::{ABSENT, Chosen, SummedRows, Table};
-use crate::window::Work;
+use crate::work::Work;
 
 /// Of fewer groups a list costs its worker more than it saves.
 const TOLD_GROUPS_MIN: usize = 32;

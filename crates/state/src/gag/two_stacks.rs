@@ -11,7 +11,7 @@ use super::{Slice, Spare};
 use crate::layout::EntryLayout;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{Chosen, Table};
-use crate::window::Work;
+use crate::work::Work;
 
 /// Slices that come in their order are rows of values as soon as there are so many.
 const ROWS_MIN: usize = 64;

@@ -12,7 +12,7 @@ use crate::correction::{ends_from, first_counted};
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
 use crate::waiting::Leaving;
-use crate::window::Work;
+use crate::work::Work;
 
 /// Windows that are corrected, of which a part has been.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ use super::{Candidates, RankedSlice, RankedWindows, WORK_PER_ROW};
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
 use crate::waiting::Leaving;
-use crate::window::{CloseLimits, SLICES_PER_GROUP, Work};
+use crate::window::CloseLimits;
+use crate::work::{SLICES_PER_GROUP, Work};
 
 /// To add a candidate to its slice takes as long as to do something with so many groups.
 const WORK_PER_CANDIDATE: usize = 4;

@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use itertools::{KMerge, kmerge};
 
 use super::{FirstRows, Key, RankedSlice};
-use crate::window::Work;
+use crate::work::Work;
 
 /// Keys that are copied and sorted at a time, or taken with their rows.
 const KEYS_PER_RUN: usize = 4096;

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use pelton_data::window::Covered;
 
 use super::{KeyedRow, RankedSlice, RankedWindows};
-use crate::slice::SliceId;
+use crate::slice::{SliceId, covered};
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
-use crate::window::covered;
 
 impl Snapshot for RankedWindows {
     fn description(&self) -> String {

@@ -1,4 +1,4 @@
-use arrow::array::{ArrayRef, AsArray, Int64Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use pelton_data::arrangement::OrderKey;
 use pelton_data::ranking::Ranking;

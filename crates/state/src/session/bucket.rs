@@ -8,10 +8,9 @@ use std::sync::Arc;
 use pelton_data::Micros;
 use pelton_data::window::{ResultKind, SessionSlots};
 
-use crate::gag::listing_work;
 use crate::layout::EntryLayout;
 use crate::table::{ABSENT, KeyScratch, Table};
-use crate::window::Work;
+use crate::work::{Work, listing_work};
 
 /// Slots of a bucket whose sessions are looked at at a time.
 const LISTED_SLOTS: usize = 1 << 14;

@@ -7,7 +7,8 @@ use super::{Bucket, OpenSessions, Sessions};
 use crate::sealed::SealedSlices;
 use crate::table::{Merging, Table};
 use crate::waiting::{Leaving, Waiting};
-use crate::window::{CloseLimits, ClosedGroups, ClosedWindow, Contents, Work};
+use crate::window::{CloseLimits, ClosedGroups, ClosedWindow, Contents};
+use crate::work::Work;
 
 /// A report of the sessions that have not been reported, of which a part has been done.
 #[derive(Debug, Default)]

@@ -6,10 +6,10 @@ use pelton_data::window::ResultKind;
 
 use super::bucket::{Bucket, Extent, WORK_PER_SESSION};
 use super::{LateArrival, Sessions, bucket_of};
-use crate::gag::listing_work;
 use crate::slice::SliceId;
 use crate::table::{ABSENT, Table};
-use crate::window::{ClosedWindow, Work};
+use crate::window::ClosedWindow;
+use crate::work::{Work, listing_work};
 
 /// Slots of a slice whose pieces are merged at a time.
 const MERGED_SLOTS: usize = 1 << 12;

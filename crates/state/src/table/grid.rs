@@ -9,8 +9,8 @@ use arrow::datatypes::{
     DataType, Date32Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
-use super::ABSENT;
 use super::pack::KeyRows;
+use super::probing::ABSENT;
 use crate::layout::{DenseKeys, PackedColumn};
 use crate::vector::vectorised;
 

@@ -3,7 +3,7 @@
 //! The line of a key's home is asked for ahead. A search that goes on in the next line would wait for that alone, behind a branch that nobody can predict; so all slots
 //! of a line are compared at once, and what must look further waits until the batch is through, for its lines together.
 
-use super::BATCH;
+use super::probing::BATCH;
 use super::spread::Homes;
 use crate::vector::{LINE_BYTES, prefetch};
 

@@ -10,10 +10,9 @@ use pelton_data::square_sum::SquareSum;
 use pelton_data::wide_float::WideFloat;
 
 use super::stores::Indexing;
-use super::{Chosen, Groups, Table, integer_groups};
-use crate::gag::listing_work;
+use super::{Chosen, Groups, KeyScratch, Table, integer_groups};
 use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PACKED_HEADER, is_string, value_type};
-use crate::window::Work;
+use crate::work::{Work, listing_work};
 
 /// Slots whose groups are merged at a time: their entries stay in the second-level cache.
 const MERGE_BATCH: usize = 4096;
@@ -26,14 +25,6 @@ const INDEX_BATCH: usize = 1 << 15;
 
 /// So much more than to go through what a group has beside its entry it is to look for each value of a set in another one, in memory.
 const SET_WORK: usize = 4;
-
-/// Keys on their way from one table to another: buffers that are reused.
-#[derive(Debug, Default)]
-pub(crate) struct KeyScratch {
-    integers: Vec<i64>,
-    packed: Vec<u8>,
-    hashes: Vec<u64>,
-}
 
 /// The groups of a table on their way into another one.
 #[derive(Debug, Default)]

@@ -5,9 +5,9 @@
 //! offset of the [`EntryLayout`] and needs to know nothing else.
 //!
 //! In reading order: [`integer`] (one key of at most eight bytes), [`left`] (groups that are left behind where others go over to hashes), [`packed`] (all others), [`grid`] (several integers close together), [`key_shape`] (how these are hashed) and [`pack`] (how they are packed),
-//! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last), [`stores`], [`value_lists`], [`sketch`] and [`own`] (all values of a group, or what is kept of them),
-//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), [`places`] (where entries hold what), [`list`] and [`placed`] (groups in a row, not found by key), [`presence`] (which of them there are), [`sums`] (of lists), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number), [`counting`] (keys whose rows are counted),
-//! [`read_out`], [`snapshot`]; `hash`, `region`, `stock` (pages ahead of need), `capacity` (how many slots), `spread` (growth) and `arena` are what they stand on.
+//! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last, by their [`positions`]), [`stores`], [`value_lists`], [`sketch`] and [`own`] (all values of a group, or what is kept of them),
+//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), `probing` (what all lookups of keys share), [`hint`] (what a slice's table teaches the next one's), [`chosen`] (which entries are meant), [`places`] (where entries hold what), [`list`] and [`placed`] (groups in a row, not found by key), [`presence`] (which of them there are), [`sums`] (of lists), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number), [`counting`] (keys whose rows are counted),
+//! [`read_out`] (as Arrow columns, made by [`arrays`]), [`snapshot`]; `hash`, `region`, `stock` (pages ahead of need), `capacity` (how many slots), `spread` (growth) and `arena` are what they stand on.
 
 mod integer;
 
@@ -23,6 +23,8 @@ mod pack;
 
 mod extremes;
 
+mod positions;
+
 mod arrivals;
 
 mod stores;
@@ -35,6 +37,12 @@ pub(crate) mod own;
 
 mod lookup_entries;
 
+mod probing;
+
+mod hint;
+
+mod chosen;
+
 mod places;
 
 mod list;
@@ -45,6 +53,8 @@ mod sums;
 
 mod placed;
 
+mod key_scratch;
+
 mod merge;
 
 mod same_keys;
@@ -54,6 +64,8 @@ mod numbering;
 mod counting;
 
 mod rows;
+
+mod arrays;
 
 mod read_out;
 
@@ -82,17 +94,20 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
-pub use self::arrivals::Positions;
+pub(crate) use self::arrays::string_array;
+pub use self::chosen::Chosen;
 pub(crate) use self::counting::{CompleteSlices, CountedKeys, Remainder};
+pub use self::hint::TableHint;
 pub use self::integer::{DENSE_LENGTH_MAX, IntegerMode};
+pub(crate) use self::key_scratch::KeyScratch;
 pub(crate) use self::list::LentKeys;
 pub use self::lookup_entries::{LookupKeys, Numbering};
-pub(crate) use self::merge::{KeyScratch, Merging};
+pub(crate) use self::merge::Merging;
 pub use self::numbering::GroupNumbers;
 pub(crate) use self::numbering::SliceGroups;
 pub use self::pack::{KeyRows, pack_keys, widen_keys};
-pub use self::places::Chosen;
-pub(crate) use self::read_out::string_array;
+pub use self::positions::Positions;
+pub(crate) use self::probing::ABSENT;
 pub use self::stores::{Entries, GroupedValues, ValueGroups};
 pub(crate) use self::sums::SummedRows;
 
@@ -103,29 +118,22 @@ use crate::profile::KeysFound;
 use self::allowance::Allowance;
 use self::arena::Arena;
 use self::grid::Grid;
-use self::integer::{Attempts, IntegerGroups};
+use self::integer::IntegerGroups;
 use self::line::is_cached;
 use self::list::ListedGroups;
 use self::lookup_entries::LookupEntries;
 use self::packed::PackedGroups;
 use self::placed::PlacedGroups;
+use self::places::Place;
+use self::probing::BATCH;
 use self::region::Region;
 use self::stores::Store;
-
-/// Keys hashed and fetched ahead at a time: their hashes stay in the first-level cache.
-const BATCH: usize = 512;
-
-/// How many keys ahead of the one that is looked for the line of an entry is fetched: memory answers several requests at a time.
-const AHEAD: usize = 64;
 
 /// Rows for whose entries lines are fetched before anyone touches their accumulators, in tables that leave the second-level cache.
 const CALL_ROWS: usize = 2048;
 
 /// To go through so many bytes beside an entry takes as long as to do something with the entry.
 const BESIDE_BYTES_PER_GROUP: usize = 32;
-
-/// Stands for the entry of a key that has none.
-pub(crate) const ABSENT: u32 = u32::MAX;
 
 /// The groups of one slice, as one worker has seen them.
 ///
@@ -155,22 +163,6 @@ enum Groups {
     Packed(Box<PackedGroups>),
     Listed(Box<ListedGroups>),
     Placed(Box<PlacedGroups>),
-}
-
-/// What one slice's table teaches about the next one's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TableHint {
-    groups: usize,
-    rows: usize,
-    extent: Option<(i64, i64)>,
-    attempts: Attempts,
-}
-
-impl TableHint {
-    /// How many groups the table had.
-    pub(crate) fn groups(&self) -> usize {
-        self.groups
-    }
 }
 
 impl Table {
@@ -456,6 +448,26 @@ impl Table {
             Groups::Listed(groups) => groups.column(0),
             Groups::Placed(groups) => groups.base(),
         }
+    }
+
+    /// Where the table holds the value of `width` bytes that an entry of its layout has at `offset`.
+    #[inline(always)]
+    fn place(&self, offset: usize, width: usize) -> Place {
+        if let Groups::Listed(list) = &self.groups {
+            let column = list.column(offset);
+            return Place::new(column, width, width, list.groups() * width);
+        }
+        if let Groups::Placed(groups) = &self.groups {
+            assert!(offset >= groups.skipped(), "groups in their places have no keys");
+        }
+        let room = self.entries_bytes().saturating_sub(offset);
+        Place::new(self.start().wrapping_add(offset), 8, width, room)
+    }
+
+    /// The address of an accumulator of an entry in use.
+    #[inline(always)]
+    fn accumulator_address(&self, slot: &AccumulatorSlot, entry: u32) -> *mut u8 {
+        self.place(slot.offset, slot.width).address(entry)
     }
 
     /// Dense tables: one byte for each entry, to be set to 1 when a row reaches it and [`EntryLayout::use_word`] does not show that. Null otherwise.

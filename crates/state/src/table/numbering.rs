@@ -7,9 +7,8 @@ use std::ops::Range;
 use pelton_data::aggregate::Accumulator;
 
 use super::line::is_cached;
-use super::merge::KeyScratch;
 use super::places::{CheckedPlace, Place};
-use super::{Chosen, Table, TableHint};
+use super::{Chosen, KeyScratch, Table, TableHint};
 use crate::layout::EntryLayout;
 
 /// The entries that groups have in lists ([`Table::list`]) of one layout, in the order in which their keys were first seen.

@@ -15,9 +15,10 @@ use super::grid::Grid;
 use super::key_shape::{ANY, FOUR_WORDS, KeyShape, ONE_WORD, long_string, with_form};
 use super::line::{InLine, Waiting, find_in_line, is_cached, slots_of_home};
 use super::pack::{KeyRows, pack_keys};
+use super::probing::{ABSENT, AHEAD, BATCH};
 use super::region::Region;
 use super::spread::{Homes, SlotArray, part_for};
-use super::{ABSENT, AHEAD, BATCH, Chosen, TableHint};
+use super::{Chosen, TableHint};
 use crate::layout::{EntryLayout, KeyLayout, PACKED_HEADER};
 use crate::vector::prefetch;
 

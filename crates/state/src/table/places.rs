@@ -1,107 +1,13 @@
-//! Which entries of a table are meant, and where they hold a value.
+//! Where the entries of a table hold a value.
 
-use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::ArrowNativeType;
 
+use super::chosen::Chosen;
 use super::region::Region;
-use super::{Groups, Table};
-use crate::layout::AccumulatorSlot;
-
-/// Some entries of a table, in their order.
-#[derive(Debug, Clone, Copy)]
-pub enum Chosen<'a> {
-    /// Groups of a list that follow each other: their values lie side by side.
-    Neighbours {
-        /// The first.
-        first: usize,
-        /// How many.
-        count: usize,
-    },
-    /// These.
-    Listed(&'a [u32]),
-}
-
-impl<'a> Chosen<'a> {
-    /// The first groups of a list.
-    pub fn first(count: usize) -> Chosen<'a> {
-        Chosen::Neighbours { first: 0, count }
-    }
-
-    /// How many.
-    pub fn len(self) -> usize {
-        match self {
-            Chosen::Neighbours { count, .. } => count,
-            Chosen::Listed(entries) => entries.len(),
-        }
-    }
-
-    /// Whether their values lie side by side.
-    pub fn are_neighbours(self) -> bool {
-        matches!(self, Chosen::Neighbours { .. })
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// The entry in a place.
-    ///
-    /// # Panics
-    /// Where there are fewer listed.
-    #[inline(always)]
-    pub fn get(self, at: usize) -> u32 {
-        match self {
-            Chosen::Neighbours { first, .. } => (first + at) as u32,
-            Chosen::Listed(entries) => entries[at],
-        }
-    }
-
-    /// All of them.
-    pub fn iter(self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
-        (0..self.len()).map(move |at| self.get(at))
-    }
-
-    /// Those in some places.
-    ///
-    /// # Panics
-    /// Where there are fewer.
-    pub fn part(self, places: Range<usize>) -> Chosen<'a> {
-        assert!(places.end <= self.len(), "there are as many");
-        match self {
-            Chosen::Neighbours { first, .. } => Chosen::Neighbours { first: first + places.start, count: places.len() },
-            Chosen::Listed(entries) => Chosen::Listed(&entries[places]),
-        }
-    }
-
-    /// The same in parts of at most `length`.
-    pub fn chunks(self, length: usize) -> impl Iterator<Item = Chosen<'a>> {
-        let end = move |start: usize| self.len().min(start.saturating_add(length));
-        (0..self.len()).step_by(length.max(1)).map(move |start| self.part(start..end(start)))
-    }
-}
-
-impl<'a> From<&'a [u32]> for Chosen<'a> {
-    fn from(entries: &'a [u32]) -> Chosen<'a> {
-        Chosen::Listed(entries)
-    }
-}
-
-impl<'a> From<&'a Vec<u32>> for Chosen<'a> {
-    fn from(entries: &'a Vec<u32>) -> Chosen<'a> {
-        Chosen::Listed(entries)
-    }
-}
-
-impl<'a, const N: usize> From<&'a [u32; N]> for Chosen<'a> {
-    fn from(entries: &'a [u32; N]) -> Chosen<'a> {
-        Chosen::Listed(entries)
-    }
-}
 
 /// Where the entries of a table hold one value: at the same distance from each other, in units of what entries are numbered by.
 #[derive(Clone, Copy)]
@@ -115,6 +21,12 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Of values of `width` bytes, the first at `start` and each `step` units behind the one before, in `room` bytes that are the table's.
+    #[inline(always)]
+    pub(super) fn new(start: *mut u8, step: usize, width: usize, room: usize) -> Place {
+        Place { start, step, width, room }
+    }
+
     /// Bytes of the value.
     pub(super) fn width(self) -> usize {
         self.width
@@ -204,27 +116,5 @@ impl CheckedPlace {
     pub(super) unsafe fn address(self, entry: u32) -> *mut u8 {
         // SAFETY: the value lies within the table's memory, as was checked for all of the entries.
         unsafe { self.start.add(entry as usize * self.step) }
-    }
-}
-
-impl Table {
-    /// Where the table holds the value of `width` bytes that an entry of its layout has at `offset`.
-    #[inline(always)]
-    pub(super) fn place(&self, offset: usize, width: usize) -> Place {
-        if let Groups::Listed(list) = &self.groups {
-            let column = list.column(offset);
-            return Place { start: column, step: width, width, room: list.groups() * width };
-        }
-        if let Groups::Placed(groups) = &self.groups {
-            assert!(offset >= groups.skipped(), "groups in their places have no keys");
-        }
-        let room = self.entries_bytes().saturating_sub(offset);
-        Place { start: self.start().wrapping_add(offset), step: 8, width, room }
-    }
-
-    /// The address of an accumulator of an entry in use.
-    #[inline(always)]
-    pub(super) fn accumulator_address(&self, slot: &AccumulatorSlot, entry: u32) -> *mut u8 {
-        self.place(slot.offset, slot.width).address(entry)
     }
 }

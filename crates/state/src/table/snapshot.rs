@@ -4,9 +4,9 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType;
 use pelton_data::aggregate::{Accumulator, KeyColumn};
 
+use super::arrays::string_array;
 use super::list::{copy_values, with_width};
 use super::places::Place;
-use super::read_out::string_array;
 use super::{Chosen, Groups, Table};
 use crate::kernel::Scratch;
 use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, POSITION_WIDTH, is_string, value_type};

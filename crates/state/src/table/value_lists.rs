@@ -10,7 +10,7 @@ use pelton_data::column::VIEW_INLINE_LENGTH_MAX;
 use std::sync::Arc;
 
 use super::arena::Arena;
-use super::read_out::{fixed_array, string_array};
+use super::arrays::{fixed_array, string_array};
 use crate::layout::{is_string, value_width};
 
 /// Bytes of the longest chunk's values: a fraction of the first-level cache, so that what is appended stays there until it is full.

@@ -3,11 +3,11 @@
 use pelton_data::Micros;
 use pelton_data::window::{Covered, ResultKind, Window};
 
-use super::{CloseLimits, ClosedWindow, GROUPS_PER_WINDOW, OpenWindows, SLICES_PER_GROUP, Work};
-use crate::gag::listing_work;
+use super::{CloseLimits, ClosedWindow, OpenWindows};
 use crate::slice::SliceId;
 use crate::table::{Merging, Table};
 use crate::waiting::{Leaving, Waiting};
+use crate::work::{GROUPS_PER_WINDOW, SLICES_PER_GROUP, Work, listing_work};
 
 /// A report of the windows that have not ended, of which a part has been done.
 #[derive(Debug)]

@@ -3,9 +3,10 @@
 use pelton_data::Micros;
 use pelton_data::window::{ResultKind, Window};
 
-use super::{CloseLimits, ClosedWindow, GROUPS_PER_WINDOW, OpenWindows, SealedPieces, Step, Work};
+use super::{CloseLimits, ClosedWindow, OpenWindows, SealedPieces, Step};
 use crate::gag::Gag;
 use crate::waiting::{Leaving, small_groups_max};
+use crate::work::{GROUPS_PER_WINDOW, Work};
 
 impl OpenWindows {
     /// Closes the window that ends at `end`, which is the next one, and those that follow it, together: whether they can be, be it one. Nothing is done

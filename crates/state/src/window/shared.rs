@@ -5,12 +5,13 @@ use std::sync::Arc;
 use pelton_data::Micros;
 use pelton_data::window::Window;
 
-use super::{CloseLimits, GROUPS_PER_WINDOW, OpenWindows, Work};
+use super::{CloseLimits, OpenWindows};
 use crate::layout::EntryLayout;
-use crate::sealed::SealedSlices;
+use crate::sealed::{SealedSlices, clear_next};
 use crate::slice::SliceId;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{Merging, Table};
+use crate::work::{GROUPS_PER_WINDOW, Work};
 
 /// Slices of one stream that the watermark has not passed, or that have not been handed to all windows that are put together from them.
 ///
@@ -96,7 +97,8 @@ impl SharedSlices {
     ) -> Result<Micros, E> {
         let mut work = Work::new(limits.groups_max);
         while !work.is_done() {
-            if work.clear_next(&mut self.unneeded, spare) || self.sealed.merge_next(&mut self.unneeded, &mut work) {
+            if clear_next(&mut self.unneeded, spare, &mut work) || self.sealed.merge_next(&mut self.unneeded, &mut work)
+            {
                 continue;
             }
             let next = self.leaving.take().or_else(|| self.sealed.pop_until(limits.until).map(LeavingSlice::new));

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use pelton_data::Micros;
-use pelton_data::window::{Covered, Window};
+use pelton_data::window::Window;
 
 use super::{OpenWindows, SealedPieces, Step};
 use crate::gag::Gag;
@@ -56,38 +56,6 @@ impl Snapshot for WindowState<'_> {
         }
         Ok(())
     }
-}
-
-impl SliceId {
-    pub(crate) fn write_to(self, out: &mut Writer) {
-        out.instant(self.first_end);
-        out.instant(self.start);
-        out.flag(self.corrects);
-    }
-
-    /// Reads an id of a slice that counts in windows which are open.
-    pub(crate) fn read_from(window: &Window, input: &mut Reader<'_>) -> Result<SliceId, SnapshotError> {
-        let first_end = input.instant("the end of the first window of a slice")?;
-        let start = input.instant("the start of a slice")?;
-        let id = SliceId { first_end, start, corrects: input.flag("whether a slice corrects windows")? };
-        let covered = covered(window, start, input)?;
-        let is_end = match window {
-            Window::Session { .. } => true,
-            _ => first_end <= covered.last_end && window.next_end(first_end.saturating_sub(1)) == first_end,
-        };
-        let has_begun = matches!(window, Window::Session { .. }) || covered.first_end <= first_end;
-        input.check((id.corrects || is_end) && has_begun, "the end of a window of the slice")?;
-        Ok(id)
-    }
-}
-
-/// The ends of the windows that cover a slice which was read.
-pub(crate) fn covered(window: &Window, start: i64, input: &Reader<'_>) -> Result<Covered, SnapshotError> {
-    let covered = window.slice(start).covered;
-    covered.ok_or(()).or_else(|()| {
-        input.check(false, "a slice that a window covers")?;
-        unreachable!("just refused")
-    })
 }
 
 impl OpenWindows {

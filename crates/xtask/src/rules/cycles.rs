@@ -19,7 +19,7 @@ const LARGEST_CYCLES: [(&str, usize); 12] = [
     ("plan", 47),
     ("runtime", 7),
     ("server", 4),
-    ("state", 53),
+    ("state", 8),
     ("testkit", 5),
     ("xtask", 3),
 ];

@@ -7,9 +7,9 @@ use crate::layout::EntryLayout;
 use crate::table::capacity::{first_capacity, is_hardly_used};
 use crate::table::hash::hash_word;
 use crate::table::line::{InLine, Waiting, find_in_line, is_cached, slots_of_home};
+use crate::table::probing::{ABSENT, AHEAD, BATCH};
 use crate::table::region::Region;
 use crate::table::spread::{Homes, SlotArray, part_for};
-use crate::table::{ABSENT, AHEAD, BATCH};
 use crate::vector::prefetch;
 
 /// Keys are stored xor this, so that zeroed memory holds no key. The key with this value has an entry of its own.

@@ -10,8 +10,7 @@ use pelton_data::own::Change;
 
 use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, value_type};
 use crate::snapshot::{Reader, SnapshotError};
-use crate::table::merge::KeyScratch;
-use crate::table::{KeyRows, Table, TableHint, widen_keys};
+use crate::table::{KeyRows, KeyScratch, Table, TableHint, widen_keys};
 
 /// So many entries whose values have left are worth no look at the others.
 const LEFT_MIN: usize = 1024;
