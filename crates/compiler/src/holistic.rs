@@ -15,7 +15,7 @@ use pelton_data::allowance::Allowance;
 use pelton_data::decimal::{DecimalTotal, fitting};
 use pelton_data::percentile::{between, continuous_place, discrete_place};
 use pelton_data::significant;
-use pelton_data::wide_float::{WideFloat, variance};
+use pelton_state::aggregates::{Aggregate, FloatVariance, SumFloatWide, Takes, Variance};
 use pelton_state::kernel::KernelError;
 use pelton_state::table::{Chosen, GroupedValues, ValueGroups};
 
@@ -148,7 +148,7 @@ fn sums(groups: GroupedValues, function: &Holistic) -> Result<(ArrayRef, Int64Ar
             let sums = groups.map(|group| {
                 let group = &mut values[group];
                 group.sort_unstable_by(f64::total_cmp);
-                group.iter().copied().map(WideFloat::new).fold(WideFloat::default(), WideFloat::plus)
+                group.iter().copied().fold(SumFloatWide::EMPTY, SumFloatWide::add)
             });
             (Arc::new(sums.map(|sum| sum.high).collect::<Float64Array>()), counts, 0)
         }
@@ -172,11 +172,8 @@ fn variances(groups: GroupedValues, is_sample: bool, is_root: bool) -> ArrayRef 
     let variances = groups.offsets.windows(2).map(|ends| {
         let group = &mut values[ends[0]..ends[1]];
         group.sort_unstable_by(f64::total_cmp);
-        let add = |(sum, squares): (WideFloat, WideFloat), &value: &f64| {
-            (sum.plus(WideFloat::new(value)), squares.plus(WideFloat::square(value)))
-        };
-        let (sum, squares) = group.iter().fold(Default::default(), add);
-        let variance = variance(sum, squares, group.len() as i64, is_sample);
+        let sums = group.iter().copied().fold(FloatVariance::EMPTY, FloatVariance::add);
+        let variance = FloatVariance::finalize(sums, group.len() as i64, is_sample);
         if is_root { variance.map(f64::sqrt) } else { variance }
     });
     Arc::new(variances.collect::<Float64Array>())

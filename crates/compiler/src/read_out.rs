@@ -15,13 +15,14 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 use pelton_data::Micros;
-use pelton_data::aggregate::{Accumulate, Holistic, KeyColumn, decimal_mean, integer_variance};
+use pelton_data::aggregate::{Accumulate, Holistic, KeyColumn, decimal_mean};
 use pelton_data::column::{logical_type, sql_name};
 use pelton_data::decimal::{fitting, total_of_halves};
+use pelton_data::square_sum::SquareSum;
 use pelton_data::time::micros_per_tick;
-use pelton_data::wide_float::variance;
 use pelton_data::window::ResultKind;
 use pelton_plan::pipeline::{Window, WindowAggregate, WindowColumn};
+use pelton_state::aggregates::{FloatVariance, IntegerVariance, Variance, integer_mean};
 use pelton_state::kernel::KernelError;
 use pelton_state::layout::EntryLayout;
 use pelton_state::ranking::Ranker;
@@ -296,11 +297,15 @@ impl Groups<'_> {
         let counts = table.integers(count, *entries).into_iter();
         if window.accumulators[squares].accumulate == Accumulate::SumSquares {
             let sums = table.wide_floats(sum, *entries).into_iter().zip(table.wide_floats(squares, *entries));
-            return sums.zip(counts).map(|((sum, squares), count)| variance(sum, squares, count, is_sample)).collect();
+            return sums.zip(counts).map(|(sums, count)| FloatVariance::finalize(sums, count, is_sample)).collect();
         }
         let sums = table.accumulator_array(sum, *entries);
         let sums = sums.as_primitive::<Decimal128Type>().values().iter().zip(table.square_sums(squares, *entries));
-        sums.zip(counts).map(|((&sum, squares), count)| integer_variance(sum, squares, count, is_sample)).collect()
+        sums.zip(counts)
+            .map(|((&sum, squares), count)| {
+                IntegerVariance::finalize((sum, SquareSum::of_exact(squares)), count, is_sample)
+            })
+            .collect()
     }
 }
 
@@ -349,12 +354,12 @@ pub(crate) fn means(
 
 /// Means of integers without their fractions.
 fn integer_means(sums: &ArrayRef, counts: &Int64Array, nulls: Option<NullBuffer>) -> ArrayRef {
-    let counts = counts.values().iter().map(|&count| count.max(1));
+    let counts = counts.values().iter().map(|&count| count as u64);
     let means: Vec<i64> = match sums.as_primitive_opt::<Int64Type>() {
-        Some(sums) => sums.values().iter().zip(counts).map(|(sum, count)| sum / count).collect(),
+        Some(sums) => sums.values().iter().zip(counts).map(|(&sum, count)| integer_mean(sum.into(), count)).collect(),
         None => {
             let sums = sums.as_primitive::<Decimal128Type>().values().iter();
-            sums.zip(counts).map(|(sum, count)| (sum / i128::from(count)) as i64).collect()
+            sums.zip(counts).map(|(&sum, count)| integer_mean(sum, count)).collect()
         }
     };
     Arc::new(Int64Array::new(means.into(), nulls))

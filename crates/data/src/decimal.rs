@@ -27,6 +27,25 @@ pub struct DecimalTotal {
 }
 
 impl DecimalTotal {
+    /// The sum of no decimals.
+    pub const ZERO: DecimalTotal = DecimalTotal { low: 0, carry: 0 };
+
+    /// The sum of both.
+    #[must_use]
+    #[inline]
+    pub fn and(self, other: DecimalTotal) -> DecimalTotal {
+        let sum = self.plus(other.low);
+        DecimalTotal { carry: sum.carry + other.carry, ..sum }
+    }
+
+    /// What is left without the other, which is part of it.
+    #[must_use]
+    #[inline]
+    pub fn without(self, other: DecimalTotal) -> DecimalTotal {
+        let rest = self.minus(other.low);
+        DecimalTotal { carry: rest.carry - other.carry, ..rest }
+    }
+
     /// The sum with one decimal more.
     #[must_use]
     #[inline]

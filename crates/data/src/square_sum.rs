@@ -10,6 +10,9 @@ pub struct SquareSum {
 }
 
 impl SquareSum {
+    /// The sum of no squares.
+    pub const ZERO: SquareSum = SquareSum { words: [0; 3] };
+
     /// The square of one value.
     #[inline]
     #[must_use]

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 
+use crate::aggregates::{Aggregate, STATE_BYTES_MAX, Visitor, visit};
+
 /// Set in the byte at [`PackedColumn::null_offset`] where the key is NULL.
 pub const NULL_BIT: u8 = 0x80;
 
@@ -16,6 +18,9 @@ const NO_STRING: u128 = (NULL_BIT as u128) << 24;
 
 /// Bytes of the position before the value that came first or last.
 pub(crate) const POSITION_WIDTH: usize = 8;
+
+/// Bytes of the number of a group in a store.
+const STORE_NUMBER_WIDTH: usize = 4;
 
 /// Bytes before the key of a packed entry: its hash, which is never zero in an entry that is in use.
 pub(crate) const PACKED_HEADER: usize = 8;
@@ -399,22 +404,25 @@ pub(crate) fn value_width(data_type: &DataType) -> usize {
     }
 }
 
+/// Bytes of an accumulator's state.
+struct StateWidth;
+
+impl Visitor for StateWidth {
+    type Output = usize;
+
+    fn visit<A: Aggregate>(self) -> usize {
+        size_of::<A::State>()
+    }
+}
+
 fn state_width(accumulator: &Accumulator) -> usize {
-    match accumulator.accumulate {
-        Accumulate::Count | Accumulate::SumInteger | Accumulate::SumFloat => 8,
-        Accumulate::SumWide | Accumulate::SumFloatWide | Accumulate::SumSquares | Accumulate::SumSquares128 => 16,
-        Accumulate::SumSquares192 => 24,
-        Accumulate::Minimum | Accumulate::Maximum => value_width(value_type(accumulator)),
-        Accumulate::Values
-        | Accumulate::Arrivals
-        | Accumulate::Distinct { .. }
-        | Accumulate::Frequencies
-        | Accumulate::DistinctSketch
-        | Accumulate::Own(_) => 4,
+    visit(accumulator, StateWidth).unwrap_or_else(|| match accumulator.accumulate {
         Accumulate::First | Accumulate::Last => {
             POSITION_WIDTH + value_width(value_type(accumulator)).next_multiple_of(POSITION_WIDTH)
         }
-    }
+        _ if accumulator.accumulate.has_store() => STORE_NUMBER_WIDTH,
+        _ => value_width(value_type(accumulator)),
+    })
 }
 
 /// The type of the values that an accumulator holds one of.
@@ -422,62 +430,33 @@ pub(crate) fn value_type(accumulator: &Accumulator) -> &DataType {
     accumulator.argument_type.as_ref().expect("a value that is held is an argument")
 }
 
-/// The state before any value, in its first bytes: zero, or for a minimum the largest value there is and for a maximum the
-/// smallest, so that the first value replaces it or equals it. Strings have no largest: theirs says that it is none.
-fn initial_state(accumulator: &Accumulator) -> [u8; 24] {
-    let mut state = [0; 24];
-    match accumulator.accumulate {
-        Accumulate::Count
-        | Accumulate::SumInteger
-        | Accumulate::SumWide
-        | Accumulate::SumFloat
-        | Accumulate::SumFloatWide
-        | Accumulate::SumSquares
-        | Accumulate::SumSquares128
-        | Accumulate::SumSquares192
-        | Accumulate::Values
-        | Accumulate::Arrivals
-        | Accumulate::Distinct { .. }
-        | Accumulate::Frequencies
-        | Accumulate::DistinctSketch
-        | Accumulate::Own(_) => {}
-        Accumulate::Minimum => state[..16].copy_from_slice(&bound(value_type(accumulator), true)),
-        Accumulate::Maximum => state[..16].copy_from_slice(&bound(value_type(accumulator), false)),
-        Accumulate::First | Accumulate::Last => {
-            if accumulator.accumulate == Accumulate::First {
-                state[..POSITION_WIDTH].fill(0xff);
-            }
-            if is_string(value_type(accumulator)) {
-                state[POSITION_WIDTH..].copy_from_slice(&NO_STRING.to_le_bytes());
-            }
-        }
+/// The state before any value, in its first bytes.
+struct InitialState;
+
+impl Visitor for InitialState {
+    type Output = [u8; STATE_BYTES_MAX];
+
+    fn visit<A: Aggregate>(self) -> [u8; STATE_BYTES_MAX] {
+        A::empty_bytes()
     }
-    state
 }
 
-fn bound(data_type: &DataType, largest: bool) -> [u8; 16] {
-    use DataType::*;
-    let width = value_width(data_type);
-    let bytes: u128 = match data_type {
-        Boolean => u128::from(largest),
-        Utf8View | BinaryView => NO_STRING,
-        UInt8 | UInt16 | UInt32 | UInt64 => {
-            if largest {
-                u128::MAX
-            } else {
-                0
+/// The state before any value, in its first bytes. A string says that it is none, and no group in a store has the number zero.
+fn initial_state(accumulator: &Accumulator) -> [u8; STATE_BYTES_MAX] {
+    visit(accumulator, InitialState).unwrap_or_else(|| {
+        let mut state = [0; STATE_BYTES_MAX];
+        match accumulator.accumulate {
+            Accumulate::First | Accumulate::Last => {
+                if accumulator.accumulate == Accumulate::First {
+                    state[..POSITION_WIDTH].fill(0xff);
+                }
+                if is_string(value_type(accumulator)) {
+                    state[POSITION_WIDTH..].copy_from_slice(&NO_STRING.to_le_bytes());
+                }
             }
+            Accumulate::Minimum | Accumulate::Maximum => state[..16].copy_from_slice(&NO_STRING.to_le_bytes()),
+            _ => {}
         }
-        // The largest float in total order is the positive NaN with all bits set, the smallest the negative one.
-        Float16 | Float32 | Float64 => {
-            if largest {
-                u128::MAX >> (129 - 8 * width)
-            } else {
-                u128::MAX
-            }
-        }
-        _ if largest => u128::MAX >> (129 - 8 * width),
-        _ => 1 << (8 * width - 1),
-    };
-    bytes.to_le_bytes()
+        state
+    })
 }

@@ -11,8 +11,10 @@ use arrow::datatypes::{
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use pelton_data::aggregate::Accumulate;
-use pelton_data::square_sum::SquareSum;
-use pelton_data::wide_float::WideFloat;
+use pelton_state::aggregates::{
+    Aggregate, Maximum, Minimum, SumFloat, SumFloatWide, SumInteger, SumSquares, SumSquares128, SumSquares192, SumWide,
+    Takes,
+};
 use pelton_state::layout::AccumulatorSlot;
 use pelton_state::table::{Entries, Positions, Table};
 
@@ -167,20 +169,14 @@ impl<'a> Slots<'a> {
             }
             Accumulate::SumInteger => self.sum_integer(values),
             Accumulate::SumWide => self.sum_wide(values),
-            Accumulate::SumSquares128 => self.sum_squares(values, |sum: i128, value| sum + i128::from(value * value)),
-            Accumulate::SumSquares192 => {
-                self.sum_squares(values, |sum: SquareSum, value| sum.plus(SquareSum::square(value)));
-            }
+            Accumulate::SumSquares128 => self.sum_squares::<SumSquares128>(values),
+            Accumulate::SumSquares192 => self.sum_squares::<SumSquares192>(values),
             Accumulate::SumFloat => match values.data_type() {
-                DataType::Float32 => self.sum_in_order::<Float32Type, f64>(values, |sum, value| sum + f64::from(value)),
-                _ => self.sum_in_order::<Float64Type, f64>(values, |sum, value| sum + value),
+                DataType::Float32 => self.sum_in_order::<Float32Type, f32, SumFloat>(values),
+                _ => self.sum_in_order::<Float64Type, f64, SumFloat>(values),
             },
-            Accumulate::SumFloatWide => {
-                self.sum_in_order::<Float64Type, WideFloat>(values, |sum, value| sum.plus(WideFloat::new(value)))
-            }
-            Accumulate::SumSquares => {
-                self.sum_in_order::<Float64Type, WideFloat>(values, |sum, value| sum.plus(WideFloat::square(value)));
-            }
+            Accumulate::SumFloatWide => self.sum_in_order::<Float64Type, f64, SumFloatWide>(values),
+            Accumulate::SumSquares => self.sum_in_order::<Float64Type, f64, SumSquares>(values),
             Accumulate::Minimum => self.extreme(values, false),
             Accumulate::Maximum => self.extreme(values, true),
             Accumulate::First
@@ -196,14 +192,14 @@ impl<'a> Slots<'a> {
 
     fn sum_integer(&self, values: &ArrayRef) {
         match values.data_type() {
-            DataType::Int8 => self.sum::<Int8Type, i64>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::Int16 => self.sum::<Int16Type, i64>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::Int32 => self.sum::<Int32Type, i64>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::Int64 => self.sum::<Int64Type, i64>(values, |sum, value| sum.wrapping_add(value)),
-            DataType::UInt8 => self.sum::<UInt8Type, i64>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::UInt16 => self.sum::<UInt16Type, i64>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::UInt32 => self.sum::<UInt32Type, i64>(values, |sum, value| sum.wrapping_add(value.into())),
-            DataType::UInt64 => self.sum::<UInt64Type, i64>(values, |sum, value| sum.wrapping_add(value as i64)),
+            DataType::Int8 => self.sum::<Int8Type, i64, SumInteger>(values, Into::into),
+            DataType::Int16 => self.sum::<Int16Type, i64, SumInteger>(values, Into::into),
+            DataType::Int32 => self.sum::<Int32Type, i64, SumInteger>(values, Into::into),
+            DataType::Int64 => self.sum::<Int64Type, i64, SumInteger>(values, Into::into),
+            DataType::UInt8 => self.sum::<UInt8Type, i64, SumInteger>(values, Into::into),
+            DataType::UInt16 => self.sum::<UInt16Type, i64, SumInteger>(values, Into::into),
+            DataType::UInt32 => self.sum::<UInt32Type, i64, SumInteger>(values, Into::into),
+            DataType::UInt64 => self.sum::<UInt64Type, i64, SumInteger>(values, |value| value as i64),
             other => unreachable!("the sum of {other} is no integer: checked when the kernel was made"),
         }
     }
@@ -218,18 +214,18 @@ impl<'a> Slots<'a> {
             DataType::UInt16 => self.sum_wide_integers::<UInt16Type>(values),
             DataType::UInt32 => self.sum_wide_integers::<UInt32Type>(values),
             DataType::UInt64 => self.sum_wide_integers::<UInt64Type>(values),
-            DataType::Decimal128(..) => self.sum::<Decimal128Type, i128>(values, |sum, value| sum.wrapping_add(value)),
+            DataType::Decimal128(..) => self.sum::<Decimal128Type, i128, SumWide>(values, |value| value),
             other => unreachable!("the sum of {other} has no 128 bits: checked when the kernel was made"),
         }
     }
 
     /// Adds the squares of integers.
-    fn sum_squares<S: Copy>(&self, values: &ArrayRef, add: impl Fn(S, i64) -> S) {
+    fn sum_squares<A: Takes<i64>>(&self, values: &ArrayRef) {
         match values.data_type() {
-            DataType::Int8 => self.sum::<Int8Type, S>(values, |sum, value| add(sum, value.into())),
-            DataType::Int16 => self.sum::<Int16Type, S>(values, |sum, value| add(sum, value.into())),
-            DataType::Int32 => self.sum::<Int32Type, S>(values, |sum, value| add(sum, value.into())),
-            DataType::Int64 => self.sum::<Int64Type, S>(values, add),
+            DataType::Int8 => self.sum::<Int8Type, i64, A>(values, Into::into),
+            DataType::Int16 => self.sum::<Int16Type, i64, A>(values, Into::into),
+            DataType::Int32 => self.sum::<Int32Type, i64, A>(values, Into::into),
+            DataType::Int64 => self.sum::<Int64Type, i64, A>(values, Into::into),
             other => unreachable!("{other} is no integer with a sign: checked when the kernel was made"),
         }
     }
@@ -237,7 +233,7 @@ impl<'a> Slots<'a> {
     /// Sums integers in 128 bits.
     fn sum_wide_integers<T: ArrowPrimitiveType<Native: Into<i128>>>(&self, values: &ArrayRef) {
         let Entries::Single(entry) = self.entries else {
-            return self.sum::<T, i128>(values, |sum, value| sum.wrapping_add(value.into()));
+            return self.sum::<T, i128, SumWide>(values, Into::into);
         };
         // The lower and the upper halves apart: no block has so many rows that their sums do not fit, and vectors add 64 bits.
         let values = values.as_primitive::<T>();
@@ -247,14 +243,14 @@ impl<'a> Slots<'a> {
         self.change(entry, |sum: i128| sum.wrapping_add((i128::from(high) << 32) + i128::from(low)));
     }
 
-    /// Adds values in any order.
-    fn sum<T: ArrowPrimitiveType, S: Copy>(&self, values: &ArrayRef, add: impl Fn(S, T::Native) -> S) {
-        self.fold(values.as_primitive::<T>(), Some(T::Native::ZERO), add);
+    /// Adds values in any order, each as a wider one.
+    fn sum<T: ArrowPrimitiveType, W, A: Takes<W>>(&self, values: &ArrayRef, widen: impl Fn(T::Native) -> W) {
+        self.fold(values.as_primitive::<T>(), Some(T::Native::ZERO), |sum, value| A::add(sum, widen(value)));
     }
 
     /// Adds values in the order of their rows.
-    fn sum_in_order<T: ArrowPrimitiveType, S: Copy>(&self, values: &ArrayRef, add: impl Fn(S, T::Native) -> S) {
-        self.fold(values.as_primitive::<T>(), None, add);
+    fn sum_in_order<T: ArrowPrimitiveType<Native = V>, V: ArrowNativeTypeOp, A: Takes<V>>(&self, values: &ArrayRef) {
+        self.fold(values.as_primitive::<T>(), None, A::add);
     }
 
     /// Smallest or largest value, floating-point values in total order.
@@ -281,11 +277,9 @@ impl<'a> Slots<'a> {
 
     fn extreme_of<T: ArrowPrimitiveType>(&self, values: &PrimitiveArray<T>, largest: bool) {
         if largest {
-            let larger = |best: T::Native, value: T::Native| if value.is_gt(best) { value } else { best };
-            self.fold(values, Some(T::Native::MIN_TOTAL_ORDER), larger);
+            self.fold(values, Some(Maximum::<T::Native>::EMPTY), Maximum::<T::Native>::add);
         } else {
-            let smaller = |best: T::Native, value: T::Native| if value.is_lt(best) { value } else { best };
-            self.fold(values, Some(T::Native::MAX_TOTAL_ORDER), smaller);
+            self.fold(values, Some(Minimum::<T::Native>::EMPTY), Minimum::<T::Native>::add);
         }
     }
 

@@ -18,7 +18,8 @@ use super::text::TextState;
 use super::two_stacks::{Entering, Totals};
 use super::valid_count::ValidCount;
 use super::value::{Counts, DecimalMean, Form, Overflow, Results, Value};
-use super::variance::{Powers, Variances};
+use super::variance::Variances;
+use crate::aggregates::{Aggregate, Minimum, Variance};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::vector::{extend_asking, vectorised};
 
@@ -220,7 +221,7 @@ impl<T: Value> FrameState<T> {
         }
         let state = match call.function {
             OverFunction::Sum | OverFunction::Mean => State::Sum(T::Sum::new(call.frame, of_one_key)),
-            OverFunction::Variance { .. } => State::Variance(Variances::default()),
+            OverFunction::Variance { .. } => State::Variance(Variances::new()),
             OverFunction::Minimum | OverFunction::Maximum => {
                 State::Extreme(Totals::new(call.frame, of_one_key, Candidates::new))
             }
@@ -382,8 +383,8 @@ impl<T: Value> FrameState<T> {
         let mut counts = counts.iter();
         variances.slide(run.bounds, entering, run.kept, |sums| {
             let count = *counts.next().expect("each frame has a count");
-            let variance =
-                sums.variance(count, is_sample).map(|variance| if is_root { variance.sqrt() } else { variance });
+            let variance = T::Powers::finalize(sums, count as i64, is_sample)
+                .map(|variance| if is_root { variance.sqrt() } else { variance });
             push(variance, results);
         });
     }
@@ -408,7 +409,7 @@ impl<T: Value> FrameState<T> {
         );
         if let Some(nulls) = &run.nulls {
             let null = (0..keys.len()).filter(|&row| nulls.is_null(row));
-            null.for_each(|row| keys[row] = T::Key::LARGEST);
+            null.for_each(|row| keys[row] = Minimum::<T::Key>::EMPTY);
         }
         smallest.clear();
         let entering = Entering::new(keys.as_slice(), run.position);

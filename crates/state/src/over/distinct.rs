@@ -2,11 +2,11 @@
 
 use pelton_data::decimal::DecimalTotal;
 use pelton_data::exact_float::ExactFloat;
-use pelton_data::wide_float::variance;
+use pelton_data::square_sum::SquareSum;
 
-use super::sum::Exact;
+use super::sum::WholeSum;
 use super::value::{Total, Value};
-use super::variance::{IntegerPowers, Powers};
+use crate::aggregates::{Aggregate, FloatVariance, IntegerVariance, SumDecimal, Takes, Variance};
 
 /// What sums, means and variances of distinct values are computed from.
 pub(super) trait DistinctSums<T: Value>: std::fmt::Debug {
@@ -31,43 +31,47 @@ pub(super) trait DistinctSums<T: Value>: std::fmt::Debug {
     }
 }
 
-impl DistinctSums<i64> for IntegerPowers {
-    fn new(_have_variances: bool) -> IntegerPowers {
-        IntegerPowers::default()
+/// Of integers.
+#[derive(Debug)]
+pub(super) struct IntegerSums((i128, SquareSum));
+
+impl DistinctSums<i64> for IntegerSums {
+    fn new(_have_variances: bool) -> IntegerSums {
+        IntegerSums(IntegerVariance::EMPTY)
     }
 
     fn enter(&mut self, value: i64) {
-        *self = self.plus(value);
+        self.0 = IntegerVariance::add(self.0, value);
     }
 
     fn leave(&mut self, value: i64) {
-        *self = self.minus(value);
+        self.0 = IntegerVariance::invert(self.0, IntegerVariance::of(value));
     }
 
     fn total(&self) -> i128 {
-        self.sum()
+        self.0.0
     }
 
     fn variance(&self, count: u64, is_sample: bool) -> Option<f64> {
-        Powers::variance(*self, count, is_sample)
+        IntegerVariance::finalize(self.0, count as i64, is_sample)
     }
 }
 
 impl DistinctSums<i128> for DecimalTotal {
     fn new(_have_variances: bool) -> DecimalTotal {
-        DecimalTotal::default()
+        SumDecimal::EMPTY
     }
 
     fn enter(&mut self, value: i128) {
-        *self = self.plus(value);
+        *self = SumDecimal::add(*self, value);
     }
 
     fn leave(&mut self, value: i128) {
-        *self = self.minus(value);
+        *self = SumDecimal::invert(*self, SumDecimal::of(value));
     }
 
     fn total(&self) -> i128 {
-        Exact::total(*self)
+        SumDecimal::total(*self)
     }
 
     fn variance(&self, _count: u64, _is_sample: bool) -> Option<f64> {
@@ -108,7 +112,7 @@ impl DistinctSums<f64> for FloatSums {
 
     fn variance(&self, count: u64, is_sample: bool) -> Option<f64> {
         let squares = self.squares.as_ref().expect("squares are summed where variances are asked for");
-        variance(self.sum.sum(), squares.sum(), count as i64, is_sample)
+        FloatVariance::finalize((self.sum.sum(), squares.sum()), count as i64, is_sample)
     }
 
     fn bytes(&self) -> usize {

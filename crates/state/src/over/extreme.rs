@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use arrow::datatypes::ArrowNativeType;
+use arrow::array::ArrowNativeTypeOp;
 
 use super::row_store::ColumnStore;
 use super::scan::scan_backwards;
-use super::two_stacks::{Middle, Operation};
+use super::two_stacks::Middle;
+use crate::aggregates::{Aggregate, Minimum};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::vector::vectorised;
 
@@ -28,17 +29,13 @@ pub(super) struct Candidates<K> {
 /// Values that are looked at together.
 const GROUP_ROWS: usize = 16;
 
-/// Values with a largest one.
-pub(super) trait Key: ArrowNativeType + Ord {
-    const LARGEST: Self;
-
+/// Values in an order that can be turned round.
+pub(super) trait Key: ArrowNativeTypeOp + Ord {
     /// In the order that is turned round: the largest is the smallest.
     fn reversed(self) -> Self;
 }
 
 impl Key for i64 {
-    const LARGEST: i64 = i64::MAX;
-
     #[inline]
     fn reversed(self) -> i64 {
         !self
@@ -46,36 +43,25 @@ impl Key for i64 {
 }
 
 impl Key for i128 {
-    const LARGEST: i128 = i128::MAX;
-
     #[inline]
     fn reversed(self) -> i128 {
         !self
     }
 }
 
-impl<K: Key> Operation for Candidates<K> {
-    type Value = K;
-
-    const IS_EXACT: bool = true;
-
-    const NEUTRAL: K = K::LARGEST;
-
-    #[inline]
-    fn combine(older: K, younger: K) -> K {
-        older.min(younger)
-    }
-}
-
 impl<K: Key> Candidates<K> {
     /// No rows yet. Rows leave where the frame `is_bounded` only.
     pub fn new(is_bounded: bool) -> Candidates<K> {
-        let smallest = (!is_bounded).then_some(K::LARGEST);
+        let smallest = (!is_bounded).then_some(Minimum::<K>::EMPTY);
         Candidates { queue: VecDeque::new(), last: Vec::new(), smallest }
     }
 }
 
 impl<K: Key> Middle for Candidates<K> {
+    type Of = Minimum<K>;
+
+    type Value = K;
+
     fn enter(&mut self, values: &[K]) {
         if self.smallest.is_none() {
             self.last.extend_from_slice(values);
@@ -99,17 +85,17 @@ impl<K: Key> Middle for Candidates<K> {
                     queue.push_back((position, value));
                 }
             }
-            smallest.unwrap_or(K::LARGEST)
+            smallest.unwrap_or(Minimum::<K>::EMPTY)
         };
         let (head, groups) = last.as_rchunks::<GROUP_ROWS>();
         let first = end - last.len() as u64;
         vectorised(
             #[inline(always)]
             || {
-                let (mut is_last, mut smallest) = (true, K::LARGEST);
+                let (mut is_last, mut smallest) = (true, Minimum::<K>::EMPTY);
                 for (index, group) in groups.iter().enumerate().rev() {
                     // Of most groups all is overtaken.
-                    if is_last || group.iter().copied().fold(K::LARGEST, K::min) < smallest {
+                    if is_last || group.iter().copied().fold(Minimum::<K>::EMPTY, K::min) < smallest {
                         smallest = push(first + (head.len() + index * GROUP_ROWS) as u64, group);
                         is_last = false;
                     }
@@ -134,20 +120,20 @@ impl<K: Key> Middle for Candidates<K> {
             }
         }
         // What is left is as small as all that follows, or the queue has smaller.
-        front.resize((end - start) as usize, K::LARGEST);
+        front.resize((end - start) as usize, Minimum::<K>::EMPTY);
     }
 
     fn take_last(&mut self, start: u64, end: u64, _kept: Option<&ColumnStore<K>>, front: &mut Vec<K>) {
         self.queue.clear();
         let rows = (end - start) as usize;
         // All are overwritten.
-        front.resize(rows, K::LARGEST);
-        scan_backwards::<Self>(&self.last[self.last.len() - rows..], K::LARGEST, front);
+        front.resize(rows, Minimum::<K>::EMPTY);
+        scan_backwards::<Minimum<K>>(&self.last[self.last.len() - rows..], Minimum::<K>::EMPTY, front);
         self.last.clear();
     }
 
     fn total(&self) -> K {
-        self.smallest.or(self.queue.front().map(|(_, value)| *value)).unwrap_or(K::LARGEST)
+        self.smallest.or(self.queue.front().map(|(_, value)| *value)).unwrap_or(Minimum::<K>::EMPTY)
     }
 
     fn write_to(&self, out: &mut Writer) {

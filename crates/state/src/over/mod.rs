@@ -82,10 +82,10 @@ use self::planned::{ArgumentRows, Place, PlannedCall, Scratches};
 use self::row_store::{ColumnStore, Coming};
 use self::scanned::Scanned;
 use self::short::is_short;
-use self::sum::Addition;
 use self::text::TextStore;
 use self::value::{Column, Form, Results};
 use self::waiting::{EndTicks, Waiting};
+use crate::aggregates::SumFloat;
 use crate::kernel::KernelError;
 
 /// Rows of one key that are computed at a time, so that all that is touched for them stays in the second-level cache.
@@ -423,7 +423,7 @@ impl OverRows {
         }
         for (scanned, kept) in partition.scanned.iter_mut().zip(&partition.kept) {
             if let (Some(scanned), Some(kept)) = (scanned, kept) {
-                scanned.enter::<Addition>(position, rows.len(), kept.floats());
+                scanned.enter::<SumFloat>(position, rows.len(), kept.floats());
             }
         }
         self.compute_calls(number, columns, (rows, position), results)?;
@@ -507,7 +507,7 @@ impl Argument {
 
     /// What sums of several frames share.
     fn scanned(&self) -> Option<Scanned<f64>> {
-        (!self.frames_scanned.is_empty()).then(Scanned::new::<Addition>)
+        (!self.frames_scanned.is_empty()).then(Scanned::new::<SumFloat>)
     }
 
     fn store(&self) -> Option<Kept> {

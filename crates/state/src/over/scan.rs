@@ -3,7 +3,8 @@
 //! Each value added to the sum of all before is a chain in which every addition waits for the last. So values are added up within
 //! groups, whose chains the processor follows at the same time, and only the groups' totals after each other.
 
-use super::two_stacks::{Operation, RUN_ROWS};
+use super::two_stacks::RUN_ROWS;
+use crate::aggregates::Aggregate;
 use crate::vector::{AHEAD_BYTES, prefetch_behind, vectorised};
 
 /// Rows of a group. Groups begin at positions that are multiples of it, so that what is rounded does not depend on how rows were
@@ -21,8 +22,8 @@ pub(super) struct Running<V> {
 
 impl<V: Copy> Running<V> {
     /// Of no values.
-    pub fn new<O: Operation<Value = V>>() -> Running<V> {
-        Running { groups: O::NEUTRAL, rest: O::NEUTRAL }
+    pub fn new<O: Aggregate<State = V>>() -> Running<V> {
+        Running { groups: O::EMPTY, rest: O::EMPTY }
     }
 
     /// The totals of whole groups and of the rows after these.
@@ -37,16 +38,16 @@ impl<V: Copy> Running<V> {
 
     /// The total.
     #[inline]
-    pub fn total<O: Operation<Value = V>>(&self) -> V {
+    pub fn total<O: Aggregate<State = V>>(&self) -> V {
         O::combine(self.groups, self.rest)
     }
 
     /// Takes the value at a position, behind all others.
     #[inline]
-    pub fn push<O: Operation<Value = V>>(&mut self, position: u64, value: V) {
+    pub fn push<O: Aggregate<State = V>>(&mut self, position: u64, value: V) {
         if position.is_multiple_of(GROUP_ROWS as u64) {
             self.groups = self.total::<O>();
-            self.rest = O::NEUTRAL;
+            self.rest = O::EMPTY;
         }
         self.rest = O::combine(self.rest, value);
     }
@@ -54,7 +55,7 @@ impl<V: Copy> Running<V> {
     /// Takes values, the first of which is at `position`, and appends to `totals` for each of them what is before: its `front`, the
     /// `middle`, and all values up to it.
     #[inline]
-    pub fn scan<O: Operation<Value = V>>(
+    pub fn scan<O: Aggregate<State = V>>(
         &mut self,
         position: u64,
         values: &[V],
@@ -86,7 +87,7 @@ impl<V: Copy> Running<V> {
     }
 
     #[inline]
-    fn scan_groups<O: Operation<Value = V>>(
+    fn scan_groups<O: Aggregate<State = V>>(
         &mut self,
         groups: &[[V; GROUP_ROWS]],
         older: impl Iterator<Item = [V; GROUP_ROWS]>,
@@ -112,7 +113,7 @@ impl<V: Copy> Running<V> {
     }
 
     #[inline]
-    fn scan_each<O: Operation<Value = V>>(
+    fn scan_each<O: Aggregate<State = V>>(
         &mut self,
         position: u64,
         values: &[V],
@@ -129,16 +130,16 @@ impl<V: Copy> Running<V> {
 /// The total of each value of a group with all before it: where any grouping gives the very same in three steps of vector instructions (Hillis and Steele, Data parallel
 /// algorithms, 1986), else value by value, in the order in which [`Running::push`] takes them.
 #[inline(always)]
-fn so_far<O: Operation>(mut values: [O::Value; GROUP_ROWS]) -> [O::Value; GROUP_ROWS] {
+fn so_far<O: Aggregate>(mut values: [O::State; GROUP_ROWS]) -> [O::State; GROUP_ROWS] {
     if !O::IS_EXACT {
-        let mut total = O::NEUTRAL;
+        let mut total = O::EMPTY;
         return values.map(|value| {
             total = O::combine(total, value);
             total
         });
     }
     for distance in [1, 2, 4] {
-        let mut before = [O::NEUTRAL; GROUP_ROWS];
+        let mut before = [O::EMPTY; GROUP_ROWS];
         before[distance..].copy_from_slice(&values[..GROUP_ROWS - distance]);
         values.iter_mut().zip(before).for_each(|(value, before)| *value = O::combine(before, *value));
     }
@@ -147,9 +148,9 @@ fn so_far<O: Operation>(mut values: [O::Value; GROUP_ROWS]) -> [O::Value; GROUP_
 
 /// The total of each value of a group with all behind it.
 #[inline(always)]
-fn from_here_on<O: Operation>(mut values: [O::Value; GROUP_ROWS]) -> [O::Value; GROUP_ROWS] {
+fn from_here_on<O: Aggregate>(mut values: [O::State; GROUP_ROWS]) -> [O::State; GROUP_ROWS] {
     if !O::IS_EXACT {
-        let mut total = O::NEUTRAL;
+        let mut total = O::EMPTY;
         for value in values.iter_mut().rev() {
             total = O::combine(*value, total);
             *value = total;
@@ -157,7 +158,7 @@ fn from_here_on<O: Operation>(mut values: [O::Value; GROUP_ROWS]) -> [O::Value; 
         return values;
     }
     for distance in [1, 2, 4] {
-        let mut behind = [O::NEUTRAL; GROUP_ROWS];
+        let mut behind = [O::EMPTY; GROUP_ROWS];
         behind[..GROUP_ROWS - distance].copy_from_slice(&values[distance..]);
         values.iter_mut().zip(behind).for_each(|(value, behind)| *value = O::combine(*value, behind));
     }
@@ -174,7 +175,7 @@ pub(super) enum Front<'a, V> {
 }
 
 /// Writes the total of each of `values` with all after it, and `after` those, to `totals`. Returns the first of these.
-pub(super) fn scan_backwards<O: Operation>(values: &[O::Value], after: O::Value, totals: &mut [O::Value]) -> O::Value {
+pub(super) fn scan_backwards<O: Aggregate>(values: &[O::State], after: O::State, totals: &mut [O::State]) -> O::State {
     let (head, groups) = values.as_rchunks::<GROUP_ROWS>();
     let (head_totals, group_totals) = totals.as_rchunks_mut::<GROUP_ROWS>();
     let mut after = vectorised(
@@ -183,7 +184,7 @@ pub(super) fn scan_backwards<O: Operation>(values: &[O::Value], after: O::Value,
             let mut after = after;
             for (group, totals) in groups.iter().zip(group_totals).rev() {
                 // The next run leaves when the frame has moved on by one.
-                prefetch_behind(group, RUN_ROWS as usize * size_of::<O::Value>());
+                prefetch_behind(group, RUN_ROWS as usize * size_of::<O::State>());
                 let on = from_here_on::<O>(*group);
                 *totals = on.map(|rest| O::combine(rest, after));
                 after = O::combine(on[0], after);
@@ -199,11 +200,11 @@ pub(super) fn scan_backwards<O: Operation>(values: &[O::Value], after: O::Value,
 }
 
 /// The same of slices one behind the other.
-pub(super) fn scan_slices_backwards<'a, O: Operation<Value: 'a>>(
-    slices: impl DoubleEndedIterator<Item = &'a [O::Value]>,
-    totals: &mut [O::Value],
+pub(super) fn scan_slices_backwards<'a, O: Aggregate<State: 'a>>(
+    slices: impl DoubleEndedIterator<Item = &'a [O::State]>,
+    totals: &mut [O::State],
 ) {
-    let (mut after, mut unfilled) = (O::NEUTRAL, totals);
+    let (mut after, mut unfilled) = (O::EMPTY, totals);
     for slice in slices.rev() {
         let (earlier, totals) = unfilled.split_at_mut(unfilled.len() - slice.len());
         after = scan_backwards::<O>(slice, after, totals);
@@ -212,11 +213,11 @@ pub(super) fn scan_slices_backwards<'a, O: Operation<Value: 'a>>(
 }
 
 /// As [`Running::scan`], where the total of each row with those before it in its run is known: appends these with what is before the run.
-pub(super) fn add_known<O: Operation>(
-    so_far: &[O::Value],
-    front: Front<'_, O::Value>,
-    middle: O::Value,
-    totals: &mut Vec<O::Value>,
+pub(super) fn add_known<O: Aggregate>(
+    so_far: &[O::State],
+    front: Front<'_, O::State>,
+    middle: O::State,
+    totals: &mut Vec<O::State>,
 ) {
     vectorised(
         #[inline(always)]
@@ -234,22 +235,22 @@ pub(super) fn add_known<O: Operation>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::sum::Addition;
     use super::*;
+    use crate::aggregates::SumFloat;
 
     #[test]
     fn totals_do_not_depend_on_how_values_are_cut() {
         let values: Vec<f64> = (0..100).map(|row| f64::from(row * 31 % 17) / 7.0).collect();
         let mut whole = Vec::new();
-        Running::new::<Addition>().scan::<Addition>(5, &values, Front::Same(0.0), 0.0, &mut whole);
+        Running::new::<SumFloat>().scan::<SumFloat>(5, &values, Front::Same(0.0), 0.0, &mut whole);
         for cut in [1, 3, 8, 11, 64] {
-            let (mut running, mut totals, mut position) = (Running::new::<Addition>(), Vec::new(), 5);
+            let (mut running, mut totals, mut position) = (Running::new::<SumFloat>(), Vec::new(), 5);
             for values in values.chunks(cut) {
-                running.scan::<Addition>(position, values, Front::Each(&vec![0.0; values.len()]), 0.0, &mut totals);
+                running.scan::<SumFloat>(position, values, Front::Each(&vec![0.0; values.len()]), 0.0, &mut totals);
                 position += values.len() as u64;
             }
             assert_eq!(totals, whole);
-            assert_eq!(running.total::<Addition>(), whole[99]);
+            assert_eq!(running.total::<SumFloat>(), whole[99]);
         }
         for (row, total) in whole.iter().enumerate() {
             assert!((total - values[..=row].iter().sum::<f64>()).abs() < 1e-12);
@@ -260,7 +261,7 @@ mod tests {
     fn totals_backwards_are_those_of_what_follows() {
         let values: Vec<f64> = (0..37).map(f64::from).collect();
         let mut totals = vec![0.0; 37];
-        assert_eq!(scan_backwards::<Addition>(&values, 100.0, &mut totals), 766.0);
+        assert_eq!(scan_backwards::<SumFloat>(&values, 100.0, &mut totals), 766.0);
         let expected: Vec<f64> = (0..37).map(|row| 100.0 + values[row..].iter().sum::<f64>()).collect();
         assert_eq!(totals, expected);
     }

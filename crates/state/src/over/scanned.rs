@@ -7,7 +7,8 @@ use arrow::datatypes::ArrowNativeType;
 
 use super::row_store::ColumnStore;
 use super::scan::{Front, Running, scan_slices_backwards};
-use super::two_stacks::{Operation, RUN_ROWS};
+use super::two_stacks::RUN_ROWS;
+use crate::aggregates::Aggregate;
 
 /// The totals of one column, of the rows of one key.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(super) struct Scanned<V> {
 
 impl<V: ArrowNativeType> Scanned<V> {
     /// No rows yet.
-    pub fn new<O: Operation<Value = V>>() -> Scanned<V> {
+    pub fn new<O: Aggregate<State = V>>() -> Scanned<V> {
         Scanned {
             end: 0,
             so_far: Vec::new(),
@@ -41,7 +42,7 @@ impl<V: ArrowNativeType> Scanned<V> {
 
     /// Takes so many rows from a position on, of one run, of which `kept` has the values, and those of all rows that frames look back at. Where others have come
     /// before, as when a query goes on from a snapshot, all is made anew from these.
-    pub fn enter<O: Operation<Value = V>>(&mut self, position: u64, rows: usize, kept: &ColumnStore<V>) {
+    pub fn enter<O: Aggregate<State = V>>(&mut self, position: u64, rows: usize, kept: &ColumnStore<V>) {
         let run = position / RUN_ROWS;
         if position != self.end {
             self.runs.clear();
@@ -58,19 +59,19 @@ impl<V: ArrowNativeType> Scanned<V> {
     }
 
     /// Goes over the rows of the last run from a position on.
-    fn scan<O: Operation<Value = V>>(&mut self, position: u64, kept: &ColumnStore<V>) {
+    fn scan<O: Aggregate<State = V>>(&mut self, position: u64, kept: &ColumnStore<V>) {
         self.so_far.clear();
         for values in kept.slices(position, self.end) {
             let position = position + self.so_far.len() as u64;
-            self.last.scan::<O>(position, values, Front::Same(O::NEUTRAL), O::NEUTRAL, &mut self.so_far);
+            self.last.scan::<O>(position, values, Front::Same(O::EMPTY), O::EMPTY, &mut self.so_far);
         }
     }
 
     /// Notes a run that is whole.
-    fn push<O: Operation<Value = V>>(&mut self, run: u64, kept: &ColumnStore<V>) {
+    fn push<O: Aggregate<State = V>>(&mut self, run: u64, kept: &ColumnStore<V>) {
         let mut totals = std::mem::take(&mut self.spare);
         // All are overwritten.
-        totals.resize(RUN_ROWS as usize, O::NEUTRAL);
+        totals.resize(RUN_ROWS as usize, O::EMPTY);
         scan_slices_backwards::<O>(kept.slices(run * RUN_ROWS, (run + 1) * RUN_ROWS), &mut totals);
         self.runs.push_back(totals);
     }

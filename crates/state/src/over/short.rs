@@ -3,7 +3,7 @@
 use arrow::datatypes::ArrowNativeType;
 use pelton_data::over::Frame;
 
-use super::two_stacks::Operation;
+use crate::aggregates::Aggregate;
 use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::vector::{LINE_BYTES, copy_asking, vectorised};
 
@@ -30,22 +30,22 @@ pub(super) struct ShortFrames<V> {
 
 impl<V: Copy> ShortFrames<V> {
     /// No rows yet. Each frame has so many rows before its own.
-    pub fn new<O: Operation<Value = V>>(preceding: usize) -> ShortFrames<V> {
-        ShortFrames { recent: vec![O::NEUTRAL; preceding] }
+    pub fn new<O: Aggregate<State = V>>(preceding: usize) -> ShortFrames<V> {
+        ShortFrames { recent: vec![O::EMPTY; preceding] }
     }
 
     /// Appends the total of each row's frame to `totals`.
     ///
     /// A frame is put together from pieces whose lengths are the powers of two that add up to its own: those of one length are made of
     /// those half as long, for all rows in one loop.
-    pub fn slide<O: Operation<Value = V>>(&mut self, entering: &[V], buffer: &mut Vec<V>, totals: &mut Vec<V>) {
+    pub fn slide<O: Aggregate<State = V>>(&mut self, entering: &[V], buffer: &mut Vec<V>, totals: &mut Vec<V>) {
         let (preceding, line_values) = (self.recent.len(), LINE_BYTES / size_of::<V>());
         for entering in entering.chunks(CHUNK_ROWS) {
             let values = preceding + entering.len();
             // Vectors that are written across the ends of lines take twice as long.
             let room = values.next_multiple_of(line_values);
             // What is behind the values is overwritten, so that it does not matter what it is.
-            buffer.resize((line_values + 2 * room).max(buffer.len()), O::NEUTRAL);
+            buffer.resize((line_values + 2 * room).max(buffer.len()), O::EMPTY);
             let unused = buffer.as_ptr().align_offset(LINE_BYTES);
             let (pieces, longer) = buffer[unused..].split_at_mut(room);
             let pieces = &mut pieces[..values];
@@ -85,11 +85,11 @@ impl<V: Copy> ShortFrames<V> {
 /// Appends the totals of the last `rows` frames of `frame_rows` values to `totals`. The values are overwritten, and so is what is in `longer`, which has at least as
 /// many.
 #[inline(always)]
-fn append_totals<O: Operation>(
+fn append_totals<O: Aggregate>(
     frame_rows: usize,
     rows: usize,
-    (mut pieces, mut longer): (&mut [O::Value], &mut [O::Value]),
-    totals: &mut Vec<O::Value>,
+    (mut pieces, mut longer): (&mut [O::State], &mut [O::State]),
+    totals: &mut Vec<O::State>,
 ) {
     let (first, mut done) = (totals.len(), 0);
     for piece_rows in (0..frame_rows.ilog2()).map(|bit| 1 << bit) {
@@ -110,13 +110,13 @@ fn append_totals<O: Operation>(
 
 /// Pieces of so many rows, each with the one that follows it.
 #[inline(always)]
-fn doubled<O: Operation>(pieces: &[O::Value], piece_rows: usize) -> impl ExactSizeIterator<Item = O::Value> {
+fn doubled<O: Aggregate>(pieces: &[O::State], piece_rows: usize) -> impl ExactSizeIterator<Item = O::State> {
     pieces.iter().zip(&pieces[piece_rows..]).map(|(&older, &younger)| O::combine(older, younger))
 }
 
 /// Adds the next piece of each frame to its total, which are those from the `first` on, or else appends it.
 #[inline(always)]
-fn add<O: Operation>(totals: &mut Vec<O::Value>, first: usize, pieces: impl ExactSizeIterator<Item = O::Value>) {
+fn add<O: Aggregate>(totals: &mut Vec<O::State>, first: usize, pieces: impl ExactSizeIterator<Item = O::State>) {
     if totals.len() == first {
         return totals.extend(pieces);
     }
@@ -125,8 +125,8 @@ fn add<O: Operation>(totals: &mut Vec<O::Value>, first: usize, pieces: impl Exac
 
 #[cfg(test)]
 mod tests {
-    use super::super::sum::Addition;
     use super::*;
+    use crate::aggregates::SumFloat;
 
     #[test]
     fn totals_are_those_of_the_frames_however_rows_are_cut() {
@@ -135,9 +135,9 @@ mod tests {
             let fresh = |row: usize| values[(row + 1).saturating_sub(rows)..=row].iter().sum::<f64>();
             let expected: Vec<f64> = (0..values.len()).map(fresh).collect();
             for run_rows in [1, 7, 1_500] {
-                let mut frames = ShortFrames::new::<Addition>(rows - 1);
+                let mut frames = ShortFrames::new::<SumFloat>(rows - 1);
                 let (mut buffer, mut totals) = (Vec::new(), Vec::new());
-                values.chunks(run_rows).for_each(|run| frames.slide::<Addition>(run, &mut buffer, &mut totals));
+                values.chunks(run_rows).for_each(|run| frames.slide::<SumFloat>(run, &mut buffer, &mut totals));
                 assert_eq!(totals, expected, "{rows} rows in runs of {run_rows}");
             }
         }

@@ -10,7 +10,8 @@ use pelton_data::wide_float::WideFloat;
 use super::frame::{Bounds, Moves, Step};
 use super::row_store::ColumnStore;
 use super::scan::scan_slices_backwards;
-use super::two_stacks::{Entering, Middle, Operation, RUN_ROWS, Totals};
+use super::two_stacks::{Entering, Middle, RUN_ROWS, Totals};
+use crate::aggregates::{Aggregate, SumDecimal, SumFloat, SumWide, Takes};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::vector::{extend_asking, extend_asking_both};
 
@@ -43,55 +44,30 @@ pub(super) trait FrameSum<T: ArrowNativeType> {
     fn bytes(&self) -> usize;
 }
 
-/// A sum of integers in 128 bits, which hold as many as there may be.
-pub(super) type IntegerSum = ExactSum<i128>;
+/// A sum of integers.
+pub(super) type IntegerSum = ExactSum<SumWide>;
 
 /// A sum of decimals that knows when it does not fit 128 bits: it is then the smallest number, which has more digits than a decimal.
-pub(super) type DecimalSum = ExactSum<DecimalTotal>;
+pub(super) type DecimalSum = ExactSum<SumDecimal>;
 
-/// A number that is added to, and subtracted from, without loss.
-pub(super) trait Exact: Copy + Default + std::fmt::Debug {
-    #[must_use]
-    fn plus(self, value: i128) -> Self;
-
-    #[must_use]
-    fn minus(self, value: i128) -> Self;
-
-    /// With one value in the place of another.
-    #[must_use]
-    fn moved(self, entering: i128, leaving: i128) -> Self;
-
-    fn total(self) -> i128;
+/// A sum that is added to, and subtracted from, without loss.
+pub(super) trait WholeSum: Takes<i128> {
+    fn total(sum: Self::State) -> i128;
 
     /// Its lower 128 bits, and what comes above.
-    fn parts(self) -> (i128, i64);
+    fn parts(sum: Self::State) -> (i128, i64);
 
-    fn of_parts(low: i128, carry: i64) -> Self;
+    fn of_parts(low: i128, carry: i64) -> Self::State;
 }
 
-impl Exact for i128 {
+impl WholeSum for SumWide {
     #[inline]
-    fn plus(self, value: i128) -> i128 {
-        self.wrapping_add(value)
+    fn total(sum: i128) -> i128 {
+        sum
     }
 
-    #[inline]
-    fn minus(self, value: i128) -> i128 {
-        self.wrapping_sub(value)
-    }
-
-    #[inline]
-    fn moved(self, entering: i128, leaving: i128) -> i128 {
-        self.wrapping_add(entering.wrapping_sub(leaving))
-    }
-
-    #[inline]
-    fn total(self) -> i128 {
-        self
-    }
-
-    fn parts(self) -> (i128, i64) {
-        (self, 0)
+    fn parts(sum: i128) -> (i128, i64) {
+        (sum, 0)
     }
 
     fn of_parts(low: i128, _carry: i64) -> i128 {
@@ -99,29 +75,14 @@ impl Exact for i128 {
     }
 }
 
-impl Exact for DecimalTotal {
+impl WholeSum for SumDecimal {
     #[inline]
-    fn plus(self, value: i128) -> DecimalTotal {
-        self.plus(value)
+    fn total(sum: DecimalTotal) -> i128 {
+        sum.digits().unwrap_or(i128::MIN)
     }
 
-    #[inline]
-    fn minus(self, value: i128) -> DecimalTotal {
-        self.minus(value)
-    }
-
-    #[inline]
-    fn moved(self, entering: i128, leaving: i128) -> DecimalTotal {
-        self.plus(entering).minus(leaving)
-    }
-
-    #[inline]
-    fn total(self) -> i128 {
-        self.digits().unwrap_or(i128::MIN)
-    }
-
-    fn parts(self) -> (i128, i64) {
-        self.parts()
+    fn parts(sum: DecimalTotal) -> (i128, i64) {
+        sum.parts()
     }
 
     fn of_parts(low: i128, carry: i64) -> DecimalTotal {
@@ -130,20 +91,20 @@ impl Exact for DecimalTotal {
 }
 
 /// A sum of integers or decimals: what leaves is subtracted, exactly.
-#[derive(Debug, Default)]
-pub(super) struct ExactSum<S> {
-    sum: S,
+#[derive(Debug)]
+pub(super) struct ExactSum<A: Aggregate> {
+    sum: A::State,
     /// First row that is in the sum.
     start: u64,
     /// One past the last.
     end: u64,
 }
 
-impl<S: Exact, T: ArrowNativeType + Into<i128>> FrameSum<T> for ExactSum<S> {
+impl<A: WholeSum, T: ArrowNativeType + Into<i128>> FrameSum<T> for ExactSum<A> {
     type Total = i128;
 
-    fn new(_frame: Frame, _of_one_key: bool) -> ExactSum<S> {
-        ExactSum::default()
+    fn new(_frame: Frame, _of_one_key: bool) -> ExactSum<A> {
+        ExactSum { sum: A::EMPTY, start: 0, end: 0 }
     }
 
     fn slide(
@@ -158,7 +119,7 @@ impl<S: Exact, T: ArrowNativeType + Into<i128>> FrameSum<T> for ExactSum<S> {
     }
 
     fn write_to(&self, out: &mut Writer) {
-        let (low, carry) = self.sum.parts();
+        let (low, carry) = A::parts(self.sum);
         out.column(&[low]);
         out.column(&[carry]);
         out.number(self.start);
@@ -167,7 +128,7 @@ impl<S: Exact, T: ArrowNativeType + Into<i128>> FrameSum<T> for ExactSum<S> {
 
     fn read_from(&mut self, start: u64, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         let low = input.column(1, "a sum")?[0];
-        self.sum = S::of_parts(low, input.column(1, "a sum")?[0]);
+        self.sum = A::of_parts(low, input.column(1, "a sum")?[0]);
         (self.start, self.end) = (input.number("the start of a frame")?, input.number("its end")?);
         input.check((self.start, self.end) == (start, rows), "the sum of the last frame")
     }
@@ -177,7 +138,7 @@ impl<S: Exact, T: ArrowNativeType + Into<i128>> FrameSum<T> for ExactSum<S> {
     }
 }
 
-impl<S: Exact> ExactSum<S> {
+impl<A: WholeSum> ExactSum<A> {
     fn slide_step<T: ArrowNativeType + Into<i128>>(
         &mut self,
         step: Step,
@@ -187,13 +148,13 @@ impl<S: Exact> ExactSum<S> {
     ) {
         let Step { rows, start, end, moves } = step;
         let mut sum = self.sum;
-        entering.between(self.end, end).iter().for_each(|&value| sum = sum.plus(value.into()));
+        entering.between(self.end, end).iter().for_each(|&value| sum = A::add(sum, value.into()));
         let leaving = |rows: Range<u64>| {
             let kept = (!rows.is_empty()).then(|| kept.expect("a bounded frame looks back"));
             kept.into_iter().flat_map(move |kept| kept.slices(rows.start, rows.end))
         };
-        leaving(self.start..start).flatten().for_each(|&value| sum = sum.minus(value.into()));
-        totals.push(sum.total());
+        leaving(self.start..start).flatten().for_each(|&value| sum = A::invert(sum, A::of(value.into())));
+        totals.push(A::total(sum));
         let further = rows as u64 - 1;
         (self.start, self.end) = (start, end);
         if moves != Moves::Nothing {
@@ -201,18 +162,18 @@ impl<S: Exact> ExactSum<S> {
         }
         let mut entering = entering.between(end, self.end);
         match moves {
-            Moves::Nothing => totals.resize(totals.len() + rows - 1, sum.total()),
+            Moves::Nothing => totals.resize(totals.len() + rows - 1, A::total(sum)),
             Moves::End => extend_asking(totals, entering, |value| {
-                sum = sum.plus(value.into());
-                sum.total()
+                sum = A::add(sum, value.into());
+                A::total(sum)
             }),
             Moves::Both => {
                 self.start += further;
                 for leaving in leaving(start..self.start) {
                     let (now, later) = entering.split_at(leaving.len());
                     extend_asking_both(totals, now, leaving, |value, leaving| {
-                        sum = sum.moved(value.into(), leaving.into());
-                        sum.total()
+                        sum = A::slide(sum, A::of(value.into()), A::of(leaving.into()));
+                        A::total(sum)
                     });
                     entering = later;
                 }
@@ -225,22 +186,6 @@ impl<S: Exact> ExactSum<S> {
 /// A sum of doubles from which nothing is ever subtracted: it has no more error than adding the frame's values anew, whatever has
 /// passed through it, and an infinity leaves no trace. Where no row ever leaves, whole runs are added in about 106 bits.
 pub(super) type FloatSum = Totals<Runs>;
-
-/// Addition of doubles.
-pub(super) struct Addition;
-
-impl Operation for Addition {
-    type Value = f64;
-
-    const IS_EXACT: bool = false;
-
-    const NEUTRAL: f64 = 0.0;
-
-    #[inline]
-    fn combine(older: f64, younger: f64) -> f64 {
-        older + younger
-    }
-}
 
 /// Sums of whole runs of rows.
 #[derive(Debug)]
@@ -289,19 +234,6 @@ impl RunStacks {
     }
 }
 
-impl Operation for Runs {
-    type Value = f64;
-
-    const IS_EXACT: bool = Addition::IS_EXACT;
-
-    const NEUTRAL: f64 = Addition::NEUTRAL;
-
-    #[inline]
-    fn combine(older: f64, younger: f64) -> f64 {
-        Addition::combine(older, younger)
-    }
-}
-
 impl Runs {
     fn leaving(&mut self) -> &mut RunStacks {
         if let Runs::Leaving(runs) = self { runs } else { unreachable!("no row leaves an unbounded frame") }
@@ -309,6 +241,10 @@ impl Runs {
 }
 
 impl Middle for Runs {
+    type Of = SumFloat;
+
+    type Value = f64;
+
     fn enter(&mut self, _values: &[f64]) {}
 
     fn end_run(&mut self, end: u64, total: f64) {
@@ -331,7 +267,7 @@ impl Middle for Runs {
         self.leave_until(end);
         // All are overwritten, so that it does not matter what they are.
         front.resize((end - start) as usize, 0.0);
-        scan_slices_backwards::<Addition>(kept.expect("a bounded frame looks back").slices(start, end), front);
+        scan_slices_backwards::<SumFloat>(kept.expect("a bounded frame looks back").slices(start, end), front);
     }
 
     fn take_last(&mut self, start: u64, end: u64, kept: Option<&ColumnStore<f64>>, front: &mut Vec<f64>) {

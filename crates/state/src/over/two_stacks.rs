@@ -15,26 +15,19 @@ use super::row_store::ColumnStore;
 use super::scan::{Front, Running, add_known};
 use super::scanned::Scanned;
 use super::short::{ShortFrames, is_short};
+use crate::aggregates::Aggregate;
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// Rows whose total is kept as one where they neither begin nor end a frame. Runs begin at its multiples.
 pub(super) const RUN_ROWS: u64 = 1024;
 
-/// How values are put together: in any grouping, up to rounding.
-pub(super) trait Operation {
+/// The whole runs between those that rows leave and enter.
+pub(super) trait Middle {
+    /// What the rows of a frame are put together to.
+    type Of: Aggregate<State = Self::Value>;
+
     type Value: ArrowNativeType;
 
-    /// Whether all groupings give the very same.
-    const IS_EXACT: bool;
-
-    /// Changes nothing.
-    const NEUTRAL: Self::Value;
-
-    fn combine(older: Self::Value, younger: Self::Value) -> Self::Value;
-}
-
-/// The whole runs between those that rows leave and enter.
-pub(super) trait Middle: Operation {
     /// Values enter the last run.
     fn enter(&mut self, values: &[Self::Value]);
 
@@ -106,7 +99,7 @@ impl<M: Middle> Totals<M> {
     pub fn new(frame: Frame, of_one_key: bool, middle: impl FnOnce(bool) -> M) -> Totals<M> {
         match frame {
             Frame::Rows { preceding: Some(preceding) } if is_short(frame, of_one_key) => {
-                Totals::Short(ShortFrames::new::<M>(preceding as usize))
+                Totals::Short(ShortFrames::new::<M::Of>(preceding as usize))
             }
             _ => Totals::Long(TwoStacks::new(middle(frame.is_bounded()))),
         }
@@ -123,7 +116,7 @@ impl<M: Middle> Totals<M> {
         totals: &mut Vec<M::Value>,
     ) {
         match self {
-            Totals::Short(frames) => frames.slide::<M>(entering.values, buffer, totals),
+            Totals::Short(frames) => frames.slide::<M::Of>(entering.values, buffer, totals),
             Totals::Long(stacks) => bounds.steps().for_each(|step| stacks.slide(step, entering, kept, totals)),
         }
     }
@@ -184,8 +177,8 @@ impl<M: Middle> TwoStacks<M> {
             front_start: 0,
             front_end: 0,
             middle,
-            middle_total: M::NEUTRAL,
-            back: Running::new::<M>(),
+            middle_total: M::Of::EMPTY,
+            back: Running::new::<M::Of>(),
             back_start: 0,
             start: 0,
             end: 0,
@@ -205,8 +198,8 @@ impl<M: Middle> TwoStacks<M> {
         if moves == Moves::Nothing {
             self.enter(entering.between(self.end, end));
             self.leave(start, kept, entering.scanned);
-            let older = M::combine(self.front_total(start), self.middle_total);
-            return totals.resize(totals.len() + rows, M::combine(older, self.back.total::<M>()));
+            let older = M::Of::combine(self.front_total(start), self.middle_total);
+            return totals.resize(totals.len() + rows, M::Of::combine(older, self.back.total::<M::Of>()));
         }
         self.enter(entering.between(self.end, end - 1));
         totals.reserve(rows);
@@ -227,9 +220,9 @@ impl<M: Middle> TwoStacks<M> {
             match entering.scanned {
                 Some(scanned) => {
                     let so_far = scanned.so_far(self.end, self.end + count as u64);
-                    add_known::<M>(so_far, front, self.middle_total, totals);
+                    add_known::<M::Of>(so_far, front, self.middle_total, totals);
                 }
-                None => self.back.scan::<M>(self.end, values, front, self.middle_total, totals),
+                None => self.back.scan::<M::Of>(self.end, values, front, self.middle_total, totals),
             }
             self.end += count as u64;
             if moves == Moves::Both {
@@ -247,7 +240,7 @@ impl<M: Middle> TwoStacks<M> {
     fn front_total(&self, start: u64) -> M::Value {
         match start < self.front_end {
             true => self.front[(start - self.front_start) as usize],
-            false => M::NEUTRAL,
+            false => M::Of::EMPTY,
         }
     }
 
@@ -260,7 +253,7 @@ impl<M: Middle> TwoStacks<M> {
             let (now, later) = values.split_at((room as usize).min(values.len()));
             self.middle.enter(now);
             for &value in now {
-                self.back.push::<M>(self.end, value);
+                self.back.push::<M::Of>(self.end, value);
                 self.end += 1;
             }
             values = later;
@@ -270,7 +263,7 @@ impl<M: Middle> TwoStacks<M> {
     /// Ends the last run where it is full.
     fn end_full_run(&mut self) {
         if self.end.is_multiple_of(RUN_ROWS) && self.back_start < self.end {
-            self.middle.end_run(self.end, self.back.total::<M>());
+            self.middle.end_run(self.end, self.back.total::<M::Of>());
             self.middle_total = self.middle.total();
             self.restart();
         }
@@ -278,7 +271,7 @@ impl<M: Middle> TwoStacks<M> {
 
     /// A new run begins.
     fn restart(&mut self) {
-        self.back = Running::new::<M>();
+        self.back = Running::new::<M::Of>();
         self.back_start = self.end;
     }
 

@@ -13,12 +13,13 @@ use pelton_data::allowance::Allowance;
 use pelton_data::column::gathered;
 use pelton_data::decimal::{DecimalTotal, fits};
 
-use super::distinct::{DistinctSums, FloatSums};
+use super::distinct::{DistinctSums, FloatSums, IntegerSums};
 use super::extreme::Key;
 use super::frame::{Bounds, Moves, Step};
 use super::frequencies::Findable;
 use super::sum::{DecimalSum, FloatSum, FrameSum, IntegerSum};
-use super::variance::{FloatPowers, IntegerPowers, NoPowers, Powers};
+use super::variance::Powers;
+use crate::aggregates::{FloatVariance, IntegerVariance, NoVariance, Takes, integer_mean};
 use crate::vector::vectorised;
 
 /// A value as it is kept.
@@ -27,7 +28,7 @@ pub(super) trait Value: ArrowNativeTypeOp {
     type Sum: FrameSum<Self> + std::fmt::Debug;
 
     /// What variances are computed from.
-    type Powers: Powers<Self>;
+    type Powers: Powers + Takes<Self> + std::fmt::Debug;
 
     /// What sums and variances of distinct values are computed from.
     type DistinctSums: DistinctSums<Self>;
@@ -313,9 +314,6 @@ impl Results {
     }
 }
 
-/// Integers below this are doubles as well.
-const EXACT_IN_DOUBLE: u64 = 1 << f64::MANTISSA_DIGITS;
-
 /// Replaces sums of so many values by their means.
 #[inline(always)]
 fn divide(sums: &mut [f64], counts: Counts<'_>) {
@@ -341,9 +339,9 @@ fn divide(sums: &mut [f64], counts: Counts<'_>) {
 impl Value for i64 {
     type Sum = IntegerSum;
 
-    type Powers = IntegerPowers;
+    type Powers = IntegerVariance;
 
-    type DistinctSums = IntegerPowers;
+    type DistinctSums = IntegerSums;
 
     type Key = i64;
 
@@ -393,11 +391,7 @@ impl Value for i64 {
             );
             return Ok(());
         }
-        // The quotient of doubles that are exact does not reach a whole number from below, and takes less time.
-        let mean = |(total, count): (i128, u64)| match i64::try_from(total) {
-            Ok(total) if total.unsigned_abs() < EXACT_IN_DOUBLE => (total as f64 / count.max(1) as f64) as i64,
-            _ => (total / i128::from(count.max(1))) as i64,
-        };
+        let mean = |(total, count)| integer_mean(total, count);
         match counts {
             Counts::Valid(counts) => results.integers().extend(totals.zip(counts.iter().copied()).map(mean)),
             Counts::Rows(bounds) => {
@@ -412,7 +406,7 @@ impl Value for i64 {
 impl Value for f64 {
     type Sum = FloatSum;
 
-    type Powers = FloatPowers;
+    type Powers = FloatVariance;
 
     type DistinctSums = FloatSums;
 
@@ -464,7 +458,7 @@ impl Value for f64 {
 impl Value for i128 {
     type Sum = DecimalSum;
 
-    type Powers = NoPowers;
+    type Powers = NoVariance;
 
     type DistinctSums = DecimalTotal;
 

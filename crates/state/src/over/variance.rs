@@ -3,190 +3,85 @@
 use std::ops::Range;
 
 use arrow::datatypes::{ArrowNativeType, i256};
-use pelton_data::aggregate::integer_variance;
 use pelton_data::square_sum::SquareSum;
-use pelton_data::wide_float::{WideFloat, variance};
+use pelton_data::wide_float::WideFloat;
 
 use super::frame::Bounds;
 use super::row_store::ColumnStore;
 use super::two_stacks::Entering;
+use crate::aggregates::{Aggregate, FloatVariance, IntegerVariance, NoVariance, Takes, Variance};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
-/// Parts that [`Powers`] are written as.
+/// Parts that sums of powers are written as.
 const PARTS: usize = 4;
 
-/// Sums of values and of their squares. A NULL comes as zero, which changes neither.
-pub(super) trait Powers<T>: Copy + Default + std::fmt::Debug {
+/// Sums of values and of their squares, which snapshots have. A NULL comes as zero, which changes neither.
+pub(super) trait Powers: Variance {
     /// What they are written as.
     type Part: ArrowNativeType;
 
-    /// Whether a value that has left can be subtracted, without loss.
-    const ARE_EXACT: bool;
+    fn parts(sums: Self::State) -> [Self::Part; PARTS];
 
-    /// With one value more.
-    #[must_use]
-    fn plus(self, value: T) -> Self;
-
-    /// With one value less, where they are exact.
-    #[must_use]
-    fn minus(self, value: T) -> Self;
-
-    /// Of the values of both.
-    #[must_use]
-    fn and(self, other: Self) -> Self;
-
-    /// The variance of so many values: of a whole population, or the estimate from a sample. `None` where there are too few.
-    fn variance(self, count: u64, is_sample: bool) -> Option<f64>;
-
-    fn parts(self) -> [Self::Part; PARTS];
-
-    fn of_parts(parts: &[Self::Part]) -> Self;
+    fn of_parts(parts: &[Self::Part]) -> Self::State;
 }
 
-/// Of integers, exact.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct IntegerPowers {
-    sum: i128,
-    squares: SquareSum,
-}
-
-impl IntegerPowers {
-    fn of(value: i64) -> IntegerPowers {
-        IntegerPowers { sum: value.into(), squares: SquareSum::square(value) }
-    }
-
-    /// The sum of the values.
-    pub fn sum(self) -> i128 {
-        self.sum
-    }
-}
-
-impl Powers<i64> for IntegerPowers {
+impl Powers for IntegerVariance {
     type Part = i128;
 
-    const ARE_EXACT: bool = true;
-
-    #[inline]
-    fn plus(self, value: i64) -> IntegerPowers {
-        self.and(IntegerPowers::of(value))
+    fn parts((sum, squares): (i128, SquareSum)) -> [i128; PARTS] {
+        let (low, high) = squares.exact().to_parts();
+        [sum, low as i128, high, 0]
     }
 
-    #[inline]
-    fn minus(self, value: i64) -> IntegerPowers {
-        let IntegerPowers { sum, squares } = IntegerPowers::of(value);
-        IntegerPowers { sum: self.sum - sum, squares: self.squares.minus(squares) }
-    }
-
-    #[inline]
-    fn and(self, other: IntegerPowers) -> IntegerPowers {
-        IntegerPowers { sum: self.sum + other.sum, squares: self.squares.plus(other.squares) }
-    }
-
-    fn variance(self, count: u64, is_sample: bool) -> Option<f64> {
-        integer_variance(self.sum, self.squares.exact(), count as i64, is_sample)
-    }
-
-    fn parts(self) -> [i128; PARTS] {
-        let (low, high) = self.squares.exact().to_parts();
-        [self.sum, low as i128, high, 0]
-    }
-
-    fn of_parts(parts: &[i128]) -> IntegerPowers {
-        IntegerPowers { sum: parts[0], squares: SquareSum::of_exact(i256::from_parts(parts[1] as u128, parts[2])) }
+    fn of_parts(parts: &[i128]) -> (i128, SquareSum) {
+        (parts[0], SquareSum::of_exact(i256::from_parts(parts[1] as u128, parts[2])))
     }
 }
 
-/// Of doubles, in about 106 bits.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct FloatPowers {
-    sum: WideFloat,
-    squares: WideFloat,
-}
-
-impl Powers<f64> for FloatPowers {
+impl Powers for FloatVariance {
     type Part = f64;
 
-    /// An infinity would never leave.
-    const ARE_EXACT: bool = false;
-
-    #[inline]
-    fn plus(self, value: f64) -> FloatPowers {
-        self.and(FloatPowers { sum: WideFloat::new(value), squares: WideFloat::square(value) })
+    fn parts((sum, squares): (WideFloat, WideFloat)) -> [f64; PARTS] {
+        [sum.high, sum.low, squares.high, squares.low]
     }
 
-    fn minus(self, _value: f64) -> FloatPowers {
-        unreachable!("nothing is subtracted from doubles")
-    }
-
-    #[inline]
-    fn and(self, other: FloatPowers) -> FloatPowers {
-        FloatPowers { sum: self.sum.plus(other.sum), squares: self.squares.plus(other.squares) }
-    }
-
-    fn variance(self, count: u64, is_sample: bool) -> Option<f64> {
-        variance(self.sum, self.squares, count as i64, is_sample)
-    }
-
-    fn parts(self) -> [f64; PARTS] {
-        [self.sum.high, self.sum.low, self.squares.high, self.squares.low]
-    }
-
-    fn of_parts(parts: &[f64]) -> FloatPowers {
+    fn of_parts(parts: &[f64]) -> (WideFloat, WideFloat) {
         let wide = |high: usize| WideFloat { high: parts[high], low: parts[high + 1] };
-        FloatPowers { sum: wide(0), squares: wide(2) }
+        (wide(0), wide(2))
     }
 }
 
-/// Of decimals there are none: planning makes doubles of those whose variance is asked for.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct NoPowers;
-
-impl Powers<i128> for NoPowers {
+impl Powers for NoVariance {
     type Part = i128;
 
-    const ARE_EXACT: bool = true;
-
-    fn plus(self, _value: i128) -> NoPowers {
-        unreachable!("the variance of decimals is that of doubles")
-    }
-
-    fn minus(self, value: i128) -> NoPowers {
-        self.plus(value)
-    }
-
-    fn and(self, _other: NoPowers) -> NoPowers {
-        self
-    }
-
-    fn variance(self, _count: u64, _is_sample: bool) -> Option<f64> {
-        None
-    }
-
-    fn parts(self) -> [i128; PARTS] {
+    fn parts(_sums: ()) -> [i128; PARTS] {
         [0; PARTS]
     }
 
-    fn of_parts(_parts: &[i128]) -> NoPowers {
-        NoPowers
-    }
+    fn of_parts(_parts: &[i128]) {}
 }
 
 /// What is kept of a frame that moves forward. What leaves is subtracted where that is exact; else there are two stacks (Tangwongsan et al., General incremental
 /// sliding-window aggregation, 2015, section 3.1): nothing is subtracted, so nothing drifts.
-#[derive(Debug, Default)]
-pub(super) struct Variances<P> {
+#[derive(Debug)]
+pub(super) struct Variances<P: Aggregate> {
     /// For each row from `front_start` on that came before the last stack began, all from it to there.
-    front: Vec<P>,
+    front: Vec<P::State>,
     front_start: u64,
     /// The rows behind these.
-    back: P,
+    back: P::State,
     /// First row of the last frame.
     start: u64,
     /// One past its last row.
     end: u64,
 }
 
-impl<P> Variances<P> {
+impl<P: Powers> Variances<P> {
+    /// No rows yet.
+    pub fn new() -> Variances<P> {
+        Variances { front: Vec::new(), front_start: 0, back: P::EMPTY, start: 0, end: 0 }
+    }
+
     /// Follows the frames of a run, and hands on the sums of each. `entering` has the run's values, zero for NULL, `kept` those from the start of the frame before the
     /// first on, where rows leave.
     pub fn slide<T: ArrowNativeType>(
@@ -194,25 +89,25 @@ impl<P> Variances<P> {
         bounds: &Bounds,
         entering: Entering<'_, T>,
         kept: Option<&ColumnStore<T>>,
-        mut hand_on: impl FnMut(P),
+        mut hand_on: impl FnMut(P::State),
     ) where
-        P: Powers<T>,
+        P: Takes<T>,
     {
         for (start, end) in bounds.frames() {
             for &value in entering.between(self.end, end) {
-                self.back = self.back.plus(value);
+                self.back = P::add(self.back, value);
             }
             self.end = end;
             self.leave(start, kept);
-            let front = self.front.get((start - self.front_start) as usize).copied().unwrap_or_default();
-            hand_on(front.and(self.back));
+            let front = self.front.get((start - self.front_start) as usize).copied().unwrap_or(P::EMPTY);
+            hand_on(P::combine(front, self.back));
         }
     }
 
     /// What lies before `start` leaves.
     fn leave<T: ArrowNativeType>(&mut self, start: u64, kept: Option<&ColumnStore<T>>)
     where
-        P: Powers<T>,
+        P: Takes<T>,
     {
         let leaving = self.start..start;
         self.start = start;
@@ -220,40 +115,34 @@ impl<P> Variances<P> {
             return;
         }
         let kept = |rows: Range<u64>| kept.expect("a bounded frame looks back").slices(rows.start, rows.end);
-        if P::ARE_EXACT {
+        if P::IS_INVERTIBLE {
             self.front_start = start;
-            return kept(leaving).flatten().for_each(|&value| self.back = self.back.minus(value));
+            return kept(leaving).flatten().for_each(|&value| self.back = P::invert(self.back, P::of(value)));
         }
         if start - self.front_start < self.front.len() as u64 {
             return;
         }
-        let mut sums = P::default();
+        let mut sums = P::EMPTY;
         self.front.clear();
         self.front.extend(kept(start..self.end).rev().flat_map(|values| values.iter().rev()).map(|&value| {
-            sums = sums.plus(value);
+            sums = P::add(sums, value);
             sums
         }));
         self.front.reverse();
-        (self.front_start, self.back) = (start, P::default());
+        (self.front_start, self.back) = (start, P::EMPTY);
     }
 
     /// Writes what is remembered.
-    pub fn write_to<T>(&self, out: &mut Writer)
-    where
-        P: Powers<T>,
-    {
+    pub fn write_to(&self, out: &mut Writer) {
         out.number(self.front_start);
         out.number(self.start);
         out.number(self.end);
-        out.column(&self.back.parts());
-        out.list(&self.front.iter().flat_map(|sums| sums.parts()).collect::<Vec<_>>());
+        out.column(&P::parts(self.back));
+        out.list(&self.front.iter().flat_map(|&sums| P::parts(sums)).collect::<Vec<_>>());
     }
 
     /// Becomes what was written when there were so many rows, those from `start` on in the last frame.
-    pub fn read_from<T>(&mut self, start: u64, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError>
-    where
-        P: Powers<T>,
-    {
+    pub fn read_from(&mut self, start: u64, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         let mut position = || input.number("positions of a frame");
         (self.front_start, self.start, self.end) = (position()?, position()?, position()?);
         self.back = P::of_parts(&input.column(PARTS, "sums of the last rows")?);
@@ -269,7 +158,7 @@ impl<P> Variances<P> {
 
     /// Bytes of memory held elsewhere.
     pub fn bytes(&self) -> usize {
-        self.front.capacity() * size_of::<P>()
+        self.front.capacity() * size_of::<P::State>()
     }
 }
 
@@ -281,16 +170,16 @@ mod tests {
     use super::*;
 
     /// The variances of the last `rows` values, by sums that move and are given the values in runs.
-    fn sliding<T: ArrowNativeType, P: Powers<T>>(values: &[T], rows: u64, run_rows: usize) -> Vec<Option<f64>> {
+    fn sliding<T: ArrowNativeType, P: Powers + Takes<T>>(values: &[T], rows: u64, run_rows: usize) -> Vec<Option<f64>> {
         let mut kept = ColumnStore::new(false, Some(rows));
-        let (mut variances, mut found, mut position) = (Variances::<P>::default(), Vec::new(), 0);
+        let (mut variances, mut found, mut position) = (Variances::<P>::new(), Vec::new(), 0);
         for values in values.chunks(run_rows) {
             let column = ScalarBuffer::from(values.to_vec());
             kept.append(Coming { values: &column, nulls: None, is_whole: true }, 0..values.len());
             let bounds = Bounds::Rows { position, rows: values.len(), preceding: Some(rows - 1) };
             let mut counts = bounds.steps().flat_map(super::super::frame::Step::lengths);
-            variances.slide(&bounds, Entering::new(values, position), Some(&kept), |sums: P| {
-                found.push(sums.variance(counts.next().expect("a frame has rows"), true));
+            variances.slide(&bounds, Entering::new(values, position), Some(&kept), |sums| {
+                found.push(P::finalize(sums, counts.next().expect("a frame has rows") as i64, true));
             });
             position += values.len() as u64;
             kept.forget(position.saturating_sub(rows));
@@ -315,8 +204,8 @@ mod tests {
         for rows in [1, 2, 3, 10, 700, 5_000] {
             let fresh = fresh(&values, rows as usize);
             for run_rows in [1, 7, 1000] {
-                let floats = sliding::<f64, FloatPowers>(&values, rows, run_rows);
-                let integers = sliding::<i64, IntegerPowers>(&integers, rows, run_rows);
+                let floats = sliding::<f64, FloatVariance>(&values, rows, run_rows);
+                let integers = sliding::<i64, IntegerVariance>(&integers, rows, run_rows);
                 for (row, fresh) in fresh.iter().enumerate() {
                     let is_near = |found: Option<f64>| match (found, *fresh) {
                         (Some(found), Some(fresh)) => (found - fresh).abs() <= 1e-12 * fresh,
@@ -333,13 +222,13 @@ mod tests {
         let mut values: Vec<f64> = (0..2_000).map(|row| f64::from(row % 2)).collect();
         (values[100], values[500]) = (f64::INFINITY, 1e150);
         for rows in [2, 300] {
-            let found = sliding::<f64, FloatPowers>(&values, rows, 64);
+            let found = sliding::<f64, FloatVariance>(&values, rows, 64);
             assert!(found[100].unwrap().is_nan() && found[500].unwrap() > 1e290);
             assert!(found[801..].iter().all(|found| found.is_some_and(|found| (0.25..=0.51).contains(&found))));
         }
         let mut values = vec![5_i64; 1_000];
         values[300] = i64::MIN;
-        let found = sliding::<i64, IntegerPowers>(&values, 10, 64);
+        let found = sliding::<i64, IntegerVariance>(&values, 10, 64);
         assert!(found[300].unwrap() > 1e36 && found[310..].iter().all(|found| *found == Some(0.0)));
     }
 }

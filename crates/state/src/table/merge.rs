@@ -3,15 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type};
 use pelton_data::aggregate::Accumulate;
 use pelton_data::own::Change;
-use pelton_data::square_sum::SquareSum;
-use pelton_data::wide_float::WideFloat;
 
 use super::stores::Indexing;
 use super::{Chosen, Groups, KeyScratch, Table, integer_groups};
-use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PACKED_HEADER, is_string, value_type};
+use crate::aggregates::{Aggregate, Visitor, visit};
+use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, PACKED_HEADER};
 use crate::work::{Work, listing_work};
 
 /// Slots whose groups are merged at a time: their entries stay in the second-level cache.
@@ -91,6 +89,28 @@ impl Merged {
     /// Spends what it took.
     pub fn spend(self, work: &mut Work) {
         work.spend(listing_work(self.slots, self.groups) + self.work);
+    }
+}
+
+/// What one table has accumulated is added to what another has, or taken away from it.
+struct Combine<'a> {
+    table: &'a Table,
+    other: &'a Table,
+    slots: (&'a AccumulatorSlot, &'a AccumulatorSlot),
+    from: Chosen<'a>,
+    to: Chosen<'a>,
+    change: Change,
+}
+
+impl Visitor for Combine<'_> {
+    type Output = ();
+
+    fn visit<A: Aggregate>(self) {
+        let Combine { table, other, slots, from, to, change } = self;
+        match change {
+            Change::Add => table.update::<A::State>(other, slots, from, to, A::combine),
+            Change::Subtract => table.update::<A::State>(other, slots, from, to, A::invert),
+        }
     }
 }
 
@@ -418,45 +438,7 @@ impl Table {
             change == Change::Add || accumulator.accumulate.is_invertible(),
             "only what is invertible is subtracted"
         );
-        match (accumulator.accumulate, change) {
-            (Accumulate::Count | Accumulate::SumInteger, Change::Add) => {
-                self.update::<i64>(other, slots, from, to, i64::wrapping_add);
-            }
-            (Accumulate::Count | Accumulate::SumInteger, Change::Subtract) => {
-                self.update::<i64>(other, slots, from, to, i64::wrapping_sub);
-            }
-            (Accumulate::SumWide | Accumulate::SumSquares128, Change::Add) => {
-                self.update::<i128>(other, slots, from, to, i128::wrapping_add);
-            }
-            (Accumulate::SumWide | Accumulate::SumSquares128, Change::Subtract) => {
-                self.update::<i128>(other, slots, from, to, i128::wrapping_sub);
-            }
-            (Accumulate::SumSquares192, Change::Add) => {
-                self.update::<SquareSum>(other, slots, from, to, SquareSum::plus);
-            }
-            (Accumulate::SumSquares192, Change::Subtract) => {
-                self.update::<SquareSum>(other, slots, from, to, SquareSum::minus);
-            }
-            (Accumulate::SumFloat, _) => self.update::<f64>(other, slots, from, to, |left, right| left + right),
-            (Accumulate::SumFloatWide | Accumulate::SumSquares, _) => {
-                self.update::<WideFloat>(other, slots, from, to, WideFloat::plus);
-            }
-            (
-                Accumulate::Values
-                | Accumulate::Arrivals
-                | Accumulate::Distinct { .. }
-                | Accumulate::Frequencies
-                | Accumulate::DistinctSketch
-                | Accumulate::Own(_)
-                | Accumulate::First
-                | Accumulate::Last,
-                _,
-            ) => return false,
-            (Accumulate::Minimum | Accumulate::Maximum, _) if is_string(value_type(accumulator)) => return false,
-            (Accumulate::Minimum, _) => self.combine_extremes(other, slots, from, to, true),
-            (Accumulate::Maximum, _) => self.combine_extremes(other, slots, from, to, false),
-        }
-        true
+        visit(accumulator, Combine { table: self, other, slots, from, to, change }).is_some()
     }
 
     /// Combines an accumulator that refers to something beside its entry, or may.
@@ -473,52 +455,6 @@ impl Table {
                 }
             }
             _ => self.combine_stores(other, index, from, to, change),
-        }
-    }
-
-    fn combine_extremes(
-        &self,
-        other: &Table,
-        slots: (&AccumulatorSlot, &AccumulatorSlot),
-        from: Chosen<'_>,
-        to: Chosen<'_>,
-        smallest: bool,
-    ) {
-        use DataType::*;
-        macro_rules! integers {
-            ($type:ty) => {
-                self.update::<$type>(
-                    other,
-                    slots,
-                    from,
-                    to,
-                    |left, right| {
-                        if smallest { left.min(right) } else { left.max(right) }
-                    },
-                )
-            };
-        }
-        macro_rules! floats {
-            ($type:ty) => {
-                self.update::<$type>(other, slots, from, to, |left, right| {
-                    if left.total_cmp(&right).is_le() == smallest { left } else { right }
-                })
-            };
-        }
-        match (value_type(&slots.0.accumulator), slots.0.width) {
-            (Float64, _) => floats!(f64),
-            (Float32, _) => floats!(f32),
-            (Float16, _) => floats!(<Float16Type as ArrowPrimitiveType>::Native),
-            (Boolean | UInt8, _) => integers!(u8),
-            (UInt16, _) => integers!(u16),
-            (UInt32, _) => integers!(u32),
-            (UInt64, _) => integers!(u64),
-            (_, 1) => integers!(i8),
-            (_, 2) => integers!(i16),
-            (_, 4) => integers!(i32),
-            (_, 8) => integers!(i64),
-            (_, 16) => integers!(i128),
-            (other, _) => unreachable!("no accumulator holds an extreme of type {other}"),
         }
     }
 
