@@ -15,7 +15,7 @@ use super::row_store::ColumnStore;
 use super::scanned::Scanned;
 use super::sum::FrameSum;
 use super::text::TextState;
-use super::two_stacks::{Entering, Totals};
+use super::totals::{Entering, Totals};
 use super::valid_count::ValidCount;
 use super::value::{Counts, DecimalMean, Form, Overflow, Results, Value};
 use super::variance::Variances;

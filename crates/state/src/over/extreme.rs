@@ -7,7 +7,7 @@ use arrow::array::ArrowNativeTypeOp;
 
 use super::row_store::ColumnStore;
 use super::scan::scan_backwards;
-use super::two_stacks::Middle;
+use super::totals::Middle;
 use crate::aggregates::{Aggregate, Minimum};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::vector::vectorised;
@@ -171,7 +171,7 @@ mod tests {
     use pelton_data::over::Frame;
 
     use super::super::frame::Bounds;
-    use super::super::two_stacks::{Entering, Totals};
+    use super::super::totals::{Entering, Totals};
     use super::*;
 
     /// The smallest of the last `rows` values, or of all, given in runs; and how many candidates there were at most.

@@ -2,7 +2,7 @@
 //!
 //! Rows wait until the watermark has passed their time, or come to it where that is enough, and leave in the order of their times ([`Pending`]). Those of each key are
 //! brought together, column by column; what a key's frames look back at is kept in a [`row_store`], and each call follows its
-//! [`frame`] over the key's rows in loops of its own ([`call`], over [`two_stacks`], [`sum`], [`extreme`], [`held`], [`text`] and [`own`]), as many rows at a time as lie alike. Results go back to the places of their rows. Rows whose frames end after them
+//! [`frame`] over the key's rows in loops of its own ([`call`], over [`totals`], [`sum`], [`extreme`], [`held`], [`text`] and [`own`]), as many rows at a time as lie alike. Results go back to the places of their rows. Rows whose frames end after them
 //! wait for the rows behind them ([`waiting`], [`following`]).
 
 mod pending;
@@ -23,7 +23,7 @@ mod scanned;
 
 mod short;
 
-mod two_stacks;
+mod totals;
 
 mod sum;
 

@@ -15,7 +15,7 @@ use super::number::{count_rows, number_times};
 use super::own::OwnRun;
 use super::scanned::Scanned;
 use super::text::TextRun;
-use super::two_stacks::RUN_ROWS;
+use super::totals::RUN_ROWS;
 use super::value::{Column, DecimalMean, Form, Overflow, Results};
 use crate::kernel::KernelError;
 

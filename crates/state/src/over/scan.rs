@@ -3,7 +3,7 @@
 //! Each value added to the sum of all before is a chain in which every addition waits for the last. So values are added up within
 //! groups, whose chains the processor follows at the same time, and only the groups' totals after each other.
 
-use super::two_stacks::RUN_ROWS;
+use super::totals::RUN_ROWS;
 use crate::aggregates::Aggregate;
 use crate::vector::{AHEAD_BYTES, prefetch_behind, vectorised};
 

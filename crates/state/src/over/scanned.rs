@@ -7,7 +7,7 @@ use arrow::datatypes::ArrowNativeType;
 
 use super::row_store::ColumnStore;
 use super::scan::{Front, Running, scan_slices_backwards};
-use super::two_stacks::RUN_ROWS;
+use super::totals::RUN_ROWS;
 use crate::aggregates::Aggregate;
 
 /// The totals of one column, of the rows of one key.

@@ -10,9 +10,10 @@ use pelton_data::wide_float::WideFloat;
 use super::frame::{Bounds, Moves, Step};
 use super::row_store::ColumnStore;
 use super::scan::scan_slices_backwards;
-use super::two_stacks::{Entering, Middle, RUN_ROWS, Totals};
+use super::totals::{Entering, Middle, RUN_ROWS, Totals};
 use crate::aggregates::{Aggregate, SumDecimal, SumFloat, SumWide, Takes};
 use crate::snapshot::{Reader, SnapshotError, Writer};
+use crate::two_stacks::TwoStacks;
 use crate::vector::{extend_asking, extend_asking_both};
 
 /// The sum of a frame that moves forward.
@@ -196,41 +197,39 @@ pub(super) enum Runs {
     Growing(WideFloat),
 }
 
-/// Sums of whole runs, the first of which leaves first: two stacks once more.
-#[derive(Debug, Default)]
+/// Sums of whole runs, the first of which leaves first, by one past their last rows.
+#[derive(Debug)]
 pub(super) struct RunStacks {
-    /// For each run that leaves next, one past its last row, and the sum from it to the last run of this stack. The first run is last.
-    front: Vec<(u64, f64)>,
-    /// The runs that entered since: one past its last row, and its sum.
+    stacks: TwoStacks<u64, f64>,
+    /// The runs of the back stack.
     back: Vec<(u64, f64)>,
-    /// Sum of `back`.
-    back_sum: f64,
 }
 
 impl RunStacks {
+    fn new() -> RunStacks {
+        RunStacks { stacks: TwoStacks::new(SumFloat::EMPTY), back: Vec::new() }
+    }
+
     fn push(&mut self, end: u64, sum: f64) {
         self.back.push((end, sum));
-        self.back_sum += sum;
+        *self.stacks.prefix_mut() += sum;
     }
 
     /// Takes out the runs that end at `end` or before.
     fn take_until(&mut self, end: u64) {
         loop {
-            while self.front.pop_if(|(run_end, _)| *run_end <= end).is_some() {}
-            if !self.front.is_empty() || self.back.is_empty() {
+            while self.stacks.pop_until(end).is_some() {}
+            if self.stacks.oldest().is_some() || self.back.is_empty() {
                 return;
             }
-            let mut sum = 0.0;
-            while let Some((run_end, run)) = self.back.pop() {
-                sum += run;
-                self.front.push((run_end, sum));
-            }
-            self.back_sum = 0.0;
+            let behind = |behind: Option<&f64>| behind.copied().unwrap_or(SumFloat::EMPTY);
+            self.stacks.flip(self.back.drain(..).rev(), |younger, run| SumFloat::combine(behind(younger), run));
+            *self.stacks.prefix_mut() = SumFloat::EMPTY;
         }
     }
 
     fn total(&self) -> f64 {
-        self.front.last().map_or(0.0, |front| front.1) + self.back_sum
+        self.stacks.oldest().copied().unwrap_or(SumFloat::EMPTY) + self.stacks.prefix()
     }
 }
 
@@ -284,12 +283,12 @@ impl Middle for Runs {
     fn write_to(&self, out: &mut Writer) {
         match self {
             Runs::Leaving(runs) => {
-                for stack in [&runs.front, &runs.back] {
+                for stack in [runs.stacks.front(), &runs.back] {
                     let (ends, sums): (Vec<u64>, Vec<f64>) = stack.iter().copied().unzip();
                     out.list(&ends);
                     out.column(&sums);
                 }
-                out.column(&[runs.back_sum]);
+                out.column(&[*runs.stacks.prefix()]);
             }
             Runs::Growing(WideFloat { high, low }) => out.column(&[*high, *low]),
         }
@@ -298,16 +297,19 @@ impl Middle for Runs {
     fn read_from(&mut self, whole: Range<u64>, _last_rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         match self {
             Runs::Leaving(runs) => {
-                for stack in [&mut runs.front, &mut runs.back] {
+                let mut stacks = [Vec::new(), Vec::new()];
+                for stack in &mut stacks {
                     let ends = input.list::<u64>("ends of runs")?;
                     let sums = input.column::<f64>(ends.len(), "sums of runs")?;
                     *stack = ends.iter().copied().zip(sums.iter().copied()).collect();
                 }
-                runs.back_sum = input.column(1, "a sum of runs")?[0];
-                let ends = runs.front.iter().rev().chain(&runs.back).map(|(end, _)| *end);
+                let [front, back] = stacks;
+                let ends = front.iter().rev().chain(&back).map(|(end, _)| *end);
                 let first = (whole.start + 1).next_multiple_of(RUN_ROWS);
                 let are_all = ends.eq((first..=whole.end).step_by(RUN_ROWS as usize));
                 input.check(are_all, "the ends of all whole runs, in their order")?;
+                let prefix = input.column(1, "a sum of runs")?[0];
+                *runs = RunStacks { stacks: TwoStacks::of_parts(front, prefix), back };
             }
             Runs::Growing(sum) => {
                 let parts = input.column(2, "the sum of all runs")?;
@@ -319,7 +321,7 @@ impl Middle for Runs {
 
     fn bytes(&self) -> usize {
         match self {
-            Runs::Leaving(runs) => (runs.front.capacity() + runs.back.capacity()) * size_of::<(u64, f64)>(),
+            Runs::Leaving(runs) => (runs.stacks.capacity() + runs.back.capacity()) * size_of::<(u64, f64)>(),
             Runs::Growing(_) => 0,
         }
     }
@@ -330,7 +332,7 @@ impl FrameSum<f64> for FloatSum {
 
     fn new(frame: Frame, of_one_key: bool) -> FloatSum {
         Totals::new(frame, of_one_key, |is_bounded| match is_bounded {
-            true => Runs::Leaving(RunStacks::default()),
+            true => Runs::Leaving(RunStacks::new()),
             false => Runs::Growing(WideFloat::default()),
         })
     }

@@ -8,9 +8,10 @@ use pelton_data::wide_float::WideFloat;
 
 use super::frame::Bounds;
 use super::row_store::ColumnStore;
-use super::two_stacks::Entering;
+use super::totals::Entering;
 use crate::aggregates::{Aggregate, FloatVariance, IntegerVariance, NoVariance, Takes, Variance};
 use crate::snapshot::{Reader, SnapshotError, Writer};
+use crate::two_stacks::TwoStacks;
 
 /// Parts that sums of powers are written as.
 const PARTS: usize = 4;
@@ -61,15 +62,12 @@ impl Powers for NoVariance {
     fn of_parts(_parts: &[i128]) {}
 }
 
-/// What is kept of a frame that moves forward. What leaves is subtracted where that is exact; else there are two stacks (Tangwongsan et al., General incremental
-/// sliding-window aggregation, 2015, section 3.1): nothing is subtracted, so nothing drifts.
+/// What is kept of a frame that moves forward. What leaves is subtracted where that is exact; else there are two stacks of rows: nothing is subtracted,
+/// so nothing drifts.
 #[derive(Debug)]
 pub(super) struct Variances<P: Aggregate> {
-    /// For each row from `front_start` on that came before the last stack began, all from it to there.
-    front: Vec<P::State>,
-    front_start: u64,
-    /// The rows behind these.
-    back: P::State,
+    /// Rows by their positions; all are in the back stack where what leaves is subtracted.
+    stacks: TwoStacks<u64, P::State>,
     /// First row of the last frame.
     start: u64,
     /// One past its last row.
@@ -79,7 +77,7 @@ pub(super) struct Variances<P: Aggregate> {
 impl<P: Powers> Variances<P> {
     /// No rows yet.
     pub fn new() -> Variances<P> {
-        Variances { front: Vec::new(), front_start: 0, back: P::EMPTY, start: 0, end: 0 }
+        Variances { stacks: TwoStacks::new(P::EMPTY), start: 0, end: 0 }
     }
 
     /// Follows the frames of a run, and hands on the sums of each. `entering` has the run's values, zero for NULL, `kept` those from the start of the frame before the
@@ -94,13 +92,13 @@ impl<P: Powers> Variances<P> {
         P: Takes<T>,
     {
         for (start, end) in bounds.frames() {
-            for &value in entering.between(self.end, end) {
-                self.back = P::add(self.back, value);
-            }
+            let entering = entering.between(self.end, end).iter();
+            let prefix = self.stacks.prefix_mut();
+            *prefix = entering.fold(*prefix, |prefix, &value| P::add(prefix, value));
             self.end = end;
             self.leave(start, kept);
-            let front = self.front.get((start - self.front_start) as usize).copied().unwrap_or(P::EMPTY);
-            hand_on(P::combine(front, self.back));
+            let oldest = self.stacks.oldest().copied().unwrap_or(P::EMPTY);
+            hand_on(P::combine(oldest, *self.stacks.prefix()));
         }
     }
 
@@ -116,49 +114,53 @@ impl<P: Powers> Variances<P> {
         }
         let kept = |rows: Range<u64>| kept.expect("a bounded frame looks back").slices(rows.start, rows.end);
         if P::IS_INVERTIBLE {
-            self.front_start = start;
-            return kept(leaving).flatten().for_each(|&value| self.back = P::invert(self.back, P::of(value)));
+            let prefix = self.stacks.prefix_mut();
+            let leaving = kept(leaving).flatten();
+            return *prefix = leaving.fold(*prefix, |prefix, &value| P::invert(prefix, P::of(value)));
         }
-        if start - self.front_start < self.front.len() as u64 {
+        while self.stacks.pop_until(start - 1).is_some() {}
+        if self.stacks.oldest().is_some() {
             return;
         }
-        let mut sums = P::EMPTY;
-        self.front.clear();
-        self.front.extend(kept(start..self.end).rev().flat_map(|values| values.iter().rev()).map(|&value| {
-            sums = P::add(sums, value);
-            sums
-        }));
-        self.front.reverse();
-        (self.front_start, self.back) = (start, P::EMPTY);
+        let values = kept(start..self.end).rev().flat_map(|values| values.iter().rev());
+        let younger = |younger: Option<&P::State>| younger.copied().unwrap_or(P::EMPTY);
+        self.stacks.flip((start..self.end).rev().zip(values), |behind, &value| P::add(younger(behind), value));
+        *self.stacks.prefix_mut() = P::EMPTY;
     }
 
     /// Writes what is remembered.
     pub fn write_to(&self, out: &mut Writer) {
-        out.number(self.front_start);
+        let front = self.stacks.front();
+        out.number(front.last().map_or(self.start, |(oldest, _)| *oldest));
         out.number(self.start);
         out.number(self.end);
-        out.column(&P::parts(self.back));
-        out.list(&self.front.iter().flat_map(|&sums| P::parts(sums)).collect::<Vec<_>>());
+        out.column(&P::parts(*self.stacks.prefix()));
+        out.list(&front.iter().rev().flat_map(|(_, sums)| P::parts(*sums)).collect::<Vec<_>>());
     }
 
     /// Becomes what was written when there were so many rows, those from `start` on in the last frame.
     pub fn read_from(&mut self, start: u64, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         let mut position = || input.number("positions of a frame");
-        (self.front_start, self.start, self.end) = (position()?, position()?, position()?);
-        self.back = P::of_parts(&input.column(PARTS, "sums of the last rows")?);
+        let (front_start, known_start, known_end) = (position()?, position()?, position()?);
+        let prefix = P::of_parts(&input.column(PARTS, "sums of the last rows")?);
         let parts = input.list::<P::Part>("sums of the first rows")?;
-        self.front = parts.chunks_exact(PARTS).map(P::of_parts).collect();
-        let front_end = self.front_start.checked_add(self.front.len() as u64);
+        let front_end = front_start.checked_add((parts.len() / PARTS) as u64);
         let is_right = parts.len().is_multiple_of(PARTS)
-            && self.front_start <= self.start
-            && front_end.is_some_and(|front_end| front_end <= self.end)
-            && (self.start, self.end) == (start, rows);
-        input.check(is_right, "positions of a frame that ends with the last row")
+            && front_start == known_start
+            && front_end.is_some_and(|front_end| front_end <= known_end)
+            && (known_start, known_end) == (start, rows);
+        input.check(is_right, "positions of a frame that ends with the last row")?;
+        let front = (front_start..).zip(parts.chunks_exact(PARTS).map(P::of_parts));
+        let mut front: Vec<(u64, P::State)> = front.collect();
+        front.reverse();
+        self.stacks = TwoStacks::of_parts(front, prefix);
+        (self.start, self.end) = (start, rows);
+        Ok(())
     }
 
     /// Bytes of memory held elsewhere.
     pub fn bytes(&self) -> usize {
-        self.front.capacity() * size_of::<P::State>()
+        self.stacks.capacity() * size_of::<(u64, P::State)>()
     }
 }
 

@@ -1,9 +1,8 @@
 //! Totals of frames from which nothing is ever subtracted.
 //!
-//! It is two stacks (Tangwongsan et al., General incremental sliding-window aggregation, 2015, section 3.1) on two levels. `front` has for
-//! each row that leaves next the total from it to the end of its run; `back` has that of the run that rows enter; between them there are
-//! whole runs, of which the [`Middle`] keeps what it needs. So a frame of any length costs a few operations a row, and little
-//! memory beside its values; both ends are followed by loops over values that lie side by side.
+//! It is [two stacks](crate::two_stacks) on two levels. Of rows, `front` has the suffix of each that leaves next, to the end of its run, and `back` the
+//! prefix of the run that rows enter: both are scans over values that lie side by side, so that a row costs a few operations. Between them there are
+//! whole runs, of which the [`Middle`] keeps what it needs: a frame of any length takes little memory beside its values.
 
 use std::ops::Range;
 
@@ -68,9 +67,9 @@ pub(super) trait Middle {
     fn bytes(&self) -> usize;
 }
 
-/// Two stacks.
+/// Totals of frames of more than one run, or of any length.
 #[derive(Debug)]
-pub(super) struct TwoStacks<M: Middle> {
+pub(super) struct LongFrames<M: Middle> {
     /// The total from each row on from `front_start` to `front_end`.
     front: Vec<M::Value>,
     front_start: u64,
@@ -91,7 +90,7 @@ pub(super) struct TwoStacks<M: Middle> {
 #[derive(Debug)]
 pub(super) enum Totals<M: Middle> {
     Short(ShortFrames<M::Value>),
-    Long(TwoStacks<M>),
+    Long(LongFrames<M>),
 }
 
 impl<M: Middle> Totals<M> {
@@ -101,7 +100,7 @@ impl<M: Middle> Totals<M> {
             Frame::Rows { preceding: Some(preceding) } if is_short(frame, of_one_key) => {
                 Totals::Short(ShortFrames::new::<M::Of>(preceding as usize))
             }
-            _ => Totals::Long(TwoStacks::new(middle(frame.is_bounded()))),
+            _ => Totals::Long(LongFrames::new(middle(frame.is_bounded()))),
         }
     }
 
@@ -117,7 +116,7 @@ impl<M: Middle> Totals<M> {
     ) {
         match self {
             Totals::Short(frames) => frames.slide::<M::Of>(entering.values, buffer, totals),
-            Totals::Long(stacks) => bounds.steps().for_each(|step| stacks.slide(step, entering, kept, totals)),
+            Totals::Long(frames) => bounds.steps().for_each(|step| frames.slide(step, entering, kept, totals)),
         }
     }
 
@@ -125,7 +124,7 @@ impl<M: Middle> Totals<M> {
     pub fn write_to(&self, out: &mut Writer) {
         match self {
             Totals::Short(frames) => frames.write_to(out),
-            Totals::Long(stacks) => stacks.write_to(out),
+            Totals::Long(frames) => frames.write_to(out),
         }
     }
 
@@ -133,7 +132,7 @@ impl<M: Middle> Totals<M> {
     pub fn read_from(&mut self, start: u64, rows: u64, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         match self {
             Totals::Short(frames) => frames.read_from(input),
-            Totals::Long(stacks) => stacks.read_from(start, rows, input),
+            Totals::Long(frames) => frames.read_from(start, rows, input),
         }
     }
 
@@ -141,7 +140,7 @@ impl<M: Middle> Totals<M> {
     pub fn bytes(&self) -> usize {
         match self {
             Totals::Short(frames) => frames.bytes(),
-            Totals::Long(stacks) => stacks.bytes(),
+            Totals::Long(frames) => frames.bytes(),
         }
     }
 }
@@ -169,10 +168,10 @@ impl<'a, V> Entering<'a, V> {
     }
 }
 
-impl<M: Middle> TwoStacks<M> {
+impl<M: Middle> LongFrames<M> {
     /// No rows yet.
-    pub fn new(middle: M) -> TwoStacks<M> {
-        TwoStacks {
+    pub fn new(middle: M) -> LongFrames<M> {
+        LongFrames {
             front: Vec::new(),
             front_start: 0,
             front_end: 0,
