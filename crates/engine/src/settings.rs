@@ -10,7 +10,7 @@ use pelton_plan::parse::OptionPlace;
 use pelton_plan::query::{ALLOW_LATENESS, EARLY_FIRE, STRICT_VALUES, WINDOWS};
 use pelton_plan::{Catalog, Place, closest};
 use pelton_runtime::adapt::{Adapt, AdaptOptions, Costs, Permission, Permissions, Specialisation};
-use pelton_runtime::events::DataPassing;
+use pelton_runtime::data_passing::DataPassing;
 use pelton_runtime::policy::{EPOCH_DEFAULT, PolicyName};
 use pelton_runtime::wake::SPIN_DEFAULT;
 use pelton_state::layout::DenseKeys;

@@ -39,7 +39,7 @@ pub(crate) fn kernels(
             compile_all(&program, &lookups, &compiled);
         } else {
             // Left undone, the pipelines stay interpreted, which is only slower.
-            pool.aside(move || compile_all(&program, &lookups, &compiled));
+            pool.background(move || compile_all(&program, &lookups, &compiled));
         }
     }
     Ok(slots)

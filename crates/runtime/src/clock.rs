@@ -5,11 +5,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pelton_data::Micros;
 
+use crate::scheduler::wake::Waker;
 use crate::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
 };
-use crate::wake::Waker;
 
 /// Where the time comes from: the machine, or a test that turns the hands itself.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ pub struct Hands {
 }
 
 impl Hands {
-    /// Turns the hands forward.
+    /// FairShare the hands forward.
     pub fn advance(&self, by: Duration) {
         self.nanos.fetch_add(by.as_nanos() as u64, Ordering::SeqCst);
         self.sleepers.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Waker::wake);

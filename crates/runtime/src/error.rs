@@ -3,7 +3,7 @@
 use pelton_data::spelling::is_file;
 use pelton_state::kernel::KernelError;
 
-use crate::sink::SinkError;
+use crate::output::sink::SinkError;
 use crate::source::SourceError;
 
 /// A table's name before what is said of it. Of a file that stands in the place of a table the error names the path itself.

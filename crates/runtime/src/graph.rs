@@ -11,7 +11,7 @@ use crate::adapt::KernelSlot;
 pub use crate::operators::OperatorNode;
 pub use crate::operators::over::OverNode;
 pub use crate::operators::window::{ReadOut, SharedBy, WindowNode, WindowStore};
-use crate::sink::Sink;
+use crate::output::sink::Sink;
 use crate::source::Source;
 
 /// The nodes of one or more queries. Upstream nodes have smaller indices than downstream ones of their kind, but for slices that windows share.

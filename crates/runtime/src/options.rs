@@ -1,10 +1,10 @@
 //! How a graph is to be run.
 
-use crate::budget::{Budget, Held, Unread};
 use crate::clock::Clock;
-use crate::events::DataPassing;
+use crate::data_passing::DataPassing;
 use crate::late::LateLog;
-use crate::wake::Waker;
+use crate::memory::budget::{Budget, Held, Unread};
+use crate::scheduler::wake::Waker;
 
 /// How a graph is to be run.
 #[derive(Debug)]

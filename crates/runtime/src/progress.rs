@@ -11,14 +11,14 @@ use pelton_state::kernel::Tier;
 
 pub use self::operators::OperatorProgress;
 use crate::adapt::story::Story;
-use crate::choose::backpressure::{HeldBackBy, held_back_by};
 use crate::graph::{PipelineTarget, StreamRef};
-use crate::latency::{Latencies, Latency};
 pub use crate::operators::{Holding, OpenWindows, WaitingRows};
-pub use crate::sequence::Leap;
-use crate::sequence::Partition;
+use crate::output::latency::{Latencies, Latency};
+use crate::scheduler::dispatch::backpressure::{HeldBackBy, held_back_by};
 use crate::shared::Shared;
 use crate::source::LeftOut;
+pub use crate::source::sequence::Leap;
+use crate::source::sequence::Partition;
 use crate::state::{SinkState, SourceState, State};
 use crate::sync::atomic::Ordering;
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 pub use crate::error::RunError;
 use crate::graph::Graph;
 pub use crate::options::RunOptions;
-use crate::pool::Pool;
 use crate::progress::Progress;
+use crate::scheduler::pool::Pool;
 use crate::shared::Shared;
 use crate::state::Stop;
 

@@ -2,23 +2,23 @@
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use crate::budget::{Account, Waiting};
 use crate::clock::Clock;
-use crate::crew::Crew;
-use crate::events::Link;
+use crate::data_passing::Link;
 use crate::graph::{Graph, NodeRef, OperatorNode, PipelineNode, SinkNode, SourceNode};
+use crate::memory::budget::{Account, Waiting};
 use crate::operators::state::OperatorState;
 use crate::operators::{Start, StatefulOperator};
 use crate::options::RunOptions;
-use crate::outlet::Outlet;
+use crate::output::outlet::Outlet;
+use crate::scheduler::crew::Crew;
+use crate::scheduler::threads::OperatorThreads;
+use crate::scheduler::wake::Waker;
 use crate::source::Source;
 use crate::state::{State, Stop, TargetState};
 use crate::sync::{
     Condvar, Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
 };
-use crate::threads::OperatorThreads;
-use crate::wake::Waker;
 
 /// The parts of a graph that do not change while it runs.
 pub(crate) struct Fixed {
@@ -223,7 +223,7 @@ impl Shared {
             return self.waker.progressed();
         };
         self.waker.returned();
-        let operators: Vec<usize> = nodes.map(|node| self.unchanged_state().profile.index(node)).collect();
+        let operators: Vec<usize> = nodes.map(|node| self.unchanged_state().statistics.index(node)).collect();
         threads.wake(&operators);
     }
 }

@@ -213,7 +213,7 @@ impl World {
                 }
             }
             (30..33, _) => {
-                self.workers.step_aside();
+                self.workers.step_background();
             }
             (33, _) => {
                 let limit = if self.dice.one_in(3) { self.a_limit() } else { NO_LIMIT.to_owned() };
@@ -246,7 +246,7 @@ impl World {
         }
         let mut waited = 0;
         for _ in 0..LAST_MOVES_MAX {
-            let mut happened = self.workers.step_aside();
+            let mut happened = self.workers.step_background();
             let first = self.dice.below(self.workers.count());
             for worker in 0..self.workers.count() {
                 happened |= self.workers.step((first + worker) % self.workers.count());

@@ -2,10 +2,10 @@
 
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 
-use crate::budget::{Account, Budget};
 use crate::clock::Clock;
-use crate::finished::Output;
-use crate::room::Room;
+use crate::memory::budget::{Account, Budget};
+use crate::scheduler::buffers::TaskBuffers;
+use crate::state::finished::Output;
 
 /// What operators know of the run that they belong to.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ pub(crate) struct TaskContext<'a> {
     /// Which of the workers, from 0: windows have a slice store for each.
     pub worker: usize,
     pub scratch: &'a mut Scratch,
-    pub room: &'a mut Room,
+    pub buffers: &'a mut TaskBuffers,
 }
 
 impl TaskContext<'_> {
@@ -37,8 +37,8 @@ impl TaskContext<'_> {
         input: KernelInput<'_>,
         output: &mut Output,
     ) -> Result<(), KernelError> {
-        let emitted = kernel.emit(&[input], &mut self.room.batches, self.scratch);
-        self.room.batches.drain(..).for_each(|batch| output.push(batch));
+        let emitted = kernel.emit(&[input], &mut self.buffers.batches, self.scratch);
+        self.buffers.batches.drain(..).for_each(|batch| output.push(batch));
         emitted
     }
 }

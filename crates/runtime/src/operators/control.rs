@@ -7,9 +7,9 @@ use pelton_state::over::Arriving;
 
 use super::{EarlyRows, Left, Restored};
 use crate::error::RunError;
-use crate::finished::Finished;
 use crate::graph::StreamRef;
 use crate::state::State;
+use crate::state::finished::Finished;
 
 /// Which port state comes to that another operator hands on: a subscriber has no other.
 const SUBSCRIBED_PORT: usize = 0;

@@ -4,6 +4,8 @@
 //! operator has two halves: the [`StatefulOperator`] is shared by the workers, takes blocks at its ports, advances with the watermark and
 //! has snapshots; its [`Control`] is guarded by the scheduler's lock and says what is due.
 
+pub(crate) mod inputs;
+
 pub(crate) mod context;
 
 pub(crate) mod state;
@@ -25,10 +27,10 @@ use pelton_state::over::Arriving;
 pub use pelton_state::snapshot::SnapshotError;
 
 use self::context::TaskContext;
-use crate::finished::Finished;
-use crate::inputs::Inputs;
 use crate::late::LateRow;
-use crate::results::Timed;
+use crate::operators::inputs::Inputs;
+use crate::state::finished::Finished;
+use crate::state::results::Timed;
 
 /// An operator of a graph.
 pub struct OperatorNode(pub(crate) Box<dyn StatefulOperator>);
@@ -91,13 +93,13 @@ pub(crate) trait StatefulOperator: Send + Sync {
         Ok(())
     }
 
-    /// Turns state into rows that is due: a part of it, where it is much. One worker at a time.
+    /// FairShare state into rows that is due: a part of it, where it is much. One worker at a time.
     ///
     /// # Errors
     /// What computing them returns, or where state would take more memory than allowed.
     fn advance<'a>(&'a self, due: Due, context: &'a TaskContext<'_>) -> Result<Advanced<'a>, KernelError>;
 
-    /// Turns state into rows that is not due: a part of it, where it is much. One worker at a time, and none that advances.
+    /// FairShare state into rows that is not due: a part of it, where it is much. One worker at a time, and none that advances.
     ///
     /// # Errors
     /// As [`StatefulOperator::advance`].

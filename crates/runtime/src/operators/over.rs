@@ -16,10 +16,10 @@ use super::{
     Advanced, Control, Due, Holding, Leaving, Left, OperatorNode, Restored, Seen, SnapshotError, Start,
     StatefulOperator, WaitingRows,
 };
-use crate::finished::Finished;
-use crate::inputs::Inputs;
 use crate::operators::context::RunContext;
 use crate::operators::context::TaskContext;
+use crate::operators::inputs::Inputs;
+use crate::state::finished::Finished;
 use crate::sync::{Mutex, MutexGuard};
 
 /// Functions of the rows around each row, fed by the pipelines that target it.

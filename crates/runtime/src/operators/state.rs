@@ -6,12 +6,12 @@ use pelton_state::over::Arriving;
 
 use super::{Control, Left, Seen, StatefulOperator};
 use crate::error::RunError;
-use crate::finished::Finished;
 use crate::graph::{Graph, StreamRef};
-use crate::inputs::Inputs;
-use crate::order::Reorder;
-use crate::queue::Queue;
-use crate::results::Results;
+use crate::operators::inputs::Inputs;
+use crate::state::finished::Finished;
+use crate::state::queue::Queue;
+use crate::state::reorder::Reorder;
+use crate::state::results::Results;
 
 pub(crate) struct OperatorState {
     pub name: String,

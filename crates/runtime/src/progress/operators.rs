@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::graph::NodeRef;
-use crate::operator::Operator;
+use crate::scheduler::statistics::NodeStatistics;
 use crate::shared::Shared;
 use crate::state::State;
 
@@ -34,15 +34,15 @@ pub struct OperatorProgress {
 
 impl State {
     /// Rows that an operator has been done with, and that have left it.
-    pub fn rows_of(&self, part: NodeRef) -> (u64, u64) {
-        match part {
+    pub fn rows_of(&self, node: NodeRef) -> (u64, u64) {
+        match node {
             NodeRef::Source(index) => (self.sources[index].rows, self.sources[index].rows),
             NodeRef::Pipeline(index) => (self.pipelines[index].rows, self.pipelines[index].rows_out),
             NodeRef::Operator(index) => {
-                let node = &self.operators[index];
-                let seen = node.seen();
+                let operator = &self.operators[index];
+                let seen = operator.seen();
                 // State that is handed on has all rows.
-                (seen.rows_done, if node.is_shared() { seen.rows_done } else { seen.rows_out })
+                (seen.rows_done, if operator.is_shared() { seen.rows_done } else { seen.rows_out })
             }
             NodeRef::Sink(index) => (self.sinks[index].rows, self.sinks[index].rows),
         }
@@ -52,32 +52,32 @@ impl State {
 impl Shared {
     /// All operators, each behind those of the kinds that feed it.
     pub(crate) fn operators(&self, state: &State, now_ns: u64) -> Vec<OperatorProgress> {
-        let parts = state.profile.nodes().zip(&state.profile.all);
-        let look = |(part, operator): (NodeRef, &Operator)| {
-            let (rows_in, rows_out) = state.rows_of(part);
-            let (rows_waiting, bytes_waiting) = state.waiting_at(part);
-            let is_measured = operator.is_measured();
+        let nodes = state.statistics.nodes().zip(&state.statistics.all);
+        let look = |(node, statistics): (NodeRef, &NodeStatistics)| {
+            let (rows_in, rows_out) = state.rows_of(node);
+            let (rows_waiting, bytes_waiting) = state.waiting_at(node);
+            let is_measured = statistics.is_measured();
             OperatorProgress {
-                name: self.name(part).to_owned(),
+                name: self.name(node).to_owned(),
                 rows_in,
                 rows_out,
-                nanos_per_row: is_measured.then_some(operator.cost_ns),
-                selectivity: is_measured.then_some(operator.selectivity),
+                nanos_per_row: is_measured.then_some(statistics.cost_ns),
+                selectivity: is_measured.then_some(statistics.selectivity),
                 rows_waiting,
                 bytes_waiting: bytes_waiting as u64,
-                state_bytes: self.state_bytes(part) as u64,
-                busy: Duration::from_nanos(operator.done.busy_ns),
-                ran: (operator.turn > 0).then(|| Duration::from_nanos(now_ns.saturating_sub(operator.last_run_ns))),
+                state_bytes: self.state_bytes(node) as u64,
+                busy: Duration::from_nanos(statistics.done.busy_ns),
+                ran: (statistics.turn > 0).then(|| Duration::from_nanos(now_ns.saturating_sub(statistics.last_run_ns))),
             }
         };
-        parts.map(look).collect()
+        nodes.map(look).collect()
     }
 
     /// Bytes that are charged for what an operator remembers.
-    fn state_bytes(&self, part: NodeRef) -> usize {
-        match part {
+    fn state_bytes(&self, node: NodeRef) -> usize {
+        match node {
             NodeRef::Source(_) | NodeRef::Pipeline(_) => 0,
-            NodeRef::Operator(_) | NodeRef::Sink(_) => self.account.operator_bytes(self.accounted(part)),
+            NodeRef::Operator(_) | NodeRef::Sink(_) => self.account.operator_bytes(self.accounted(node)),
         }
     }
 }

@@ -142,7 +142,7 @@ fn rows_step_by_step(seed: u64, query: &str, workers: usize, settings: &[(&str, 
                 }
                 _ => source = None,
             },
-            1 => drop(workers.step_aside()),
+            1 => drop(workers.step_background()),
             2 => match query.try_next_batch().expect("no row fails") {
                 Some(batch) => lines.extend(row_lines(&batch).expect("rows can be printed")),
                 None if query.control().has_ended() => break,

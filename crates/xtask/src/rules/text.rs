@@ -16,7 +16,7 @@ const UNSAFE_PLACES: [&str; 14] = [
     "crates/compiler/tests/",
     "crates/engine/tests/allocations.rs",
     "crates/runtime/src/clock.rs",
-    "crates/runtime/src/pin.rs",
+    "crates/runtime/src/scheduler/pinning.rs",
     "crates/bench/src/reference",
     "fuzz/",
 ];

@@ -14,10 +14,10 @@ use super::*;
 use crate::adapt::{AdaptOptions, KernelSlot};
 use crate::clock::{Clock, Hands};
 use crate::graph::{Graph, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef};
-use crate::policy::PolicyName;
-use crate::pool::{ManualWorkers, Pool};
+use crate::output::sink::{Sink, SinkError};
 use crate::run::{Run, RunHandle, RunOptions};
-use crate::sink::{Sink, SinkError};
+use crate::scheduler::policy::PolicyName;
+use crate::scheduler::pool::{ManualWorkers, Pool};
 use crate::source::{Read, Ready, Source, SourceError};
 
 /// Steps after which a run that does nothing more has ended.

@@ -13,7 +13,7 @@ use super::{WindowOperator, charge_open};
 use crate::operators::context::RunContext;
 use crate::operators::context::TaskContext;
 use crate::operators::{Advanced, EarlyRows, Leaving, Left};
-use crate::results::Timed;
+use crate::state::results::Timed;
 
 /// A task that closes windows leaves what is left to the next one when it has done something with about as many groups, or as two blocks have rows: other
 /// tasks wait, and those that wait for the rows may be full.

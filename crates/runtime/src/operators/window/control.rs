@@ -6,9 +6,9 @@ use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MIN;
 use pelton_data::window::{Emission, Window};
 
-use crate::finished::Finished;
-use crate::inputs::Inputs;
+use crate::operators::inputs::Inputs;
 use crate::operators::{Control, Restored, Seen};
+use crate::state::finished::Finished;
 
 /// Blocks that each worker but one may add to windows while others are being closed.
 const BLOCKS_AHEAD_PER_WORKER: usize = 2;

@@ -38,10 +38,10 @@ use super::{
     Advanced, Control, Due, EarlyRows, Holding, OpenWindows, OperatorNode, Restored, SnapshotError, Start,
     StatefulOperator,
 };
-use crate::finished::Finished;
 use crate::operators::context::RunContext;
 use crate::operators::context::TaskContext;
-use crate::results::Timed;
+use crate::state::finished::Finished;
+use crate::state::results::Timed;
 
 /// A window aggregation, or the first rows of windows, fed by the pipelines that target it.
 pub struct WindowNode {
@@ -89,7 +89,7 @@ pub struct SharedBy {
     pub store: WindowStore,
 }
 
-/// Turns what closed windows hold into rows, where there are any.
+/// FairShare what closed windows hold into rows, where there are any.
 pub type ReadOut = Box<dyn Fn(Contents<'_>) -> Result<Option<RecordBatch>, KernelError> + Send + Sync>;
 
 impl WindowNode {

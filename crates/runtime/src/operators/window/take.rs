@@ -15,9 +15,9 @@ use pelton_state::slice::{SliceRows, SliceStore};
 
 use super::assign::{assign, late_rows, rows_until};
 use super::{WindowOperator, charge_open};
-use crate::finished::Finished;
 use crate::late::LateList;
 use crate::operators::context::TaskContext;
+use crate::state::finished::Finished;
 
 impl WindowOperator {
     pub(super) fn take_block(
@@ -59,7 +59,7 @@ impl WindowOperator {
         if let Window::RowsByKey { .. } = node.window {
             return self.count(kernel, block, context, finished);
         }
-        let slices = std::mem::take(&mut context.room.slices);
+        let slices = std::mem::take(&mut context.buffers.slices);
         let delayed = (node.emission.delay > 0).then(|| delayed(block, node.emission));
         let assigned = delayed.as_ref().unwrap_or(block);
         let mut assignment = assign(assigned, &node.window, node.emission.lateness, slices);
@@ -94,7 +94,7 @@ impl WindowOperator {
         if own.add(assignment.slices.len(), node.over_until(&block.stamp), allowed_bytes, add)? {
             self.charge_slices_now(context.worker, context.run)?;
         }
-        context.room.slices = assignment.slices;
+        context.buffers.slices = assignment.slices;
         Ok(assignment.late)
     }
 

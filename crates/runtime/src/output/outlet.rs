@@ -1,0 +1,96 @@
+//! What stands between an output's rows and its sink: an order, and how many of the rows are wanted.
+
+mod sorter;
+
+use arrow::array::RecordBatch;
+use pelton_data::arrangement::Arrangement;
+
+use crate::output::sink::{Sink, SinkError};
+use sorter::{Merged, Sorter};
+
+/// A sink behind its arrangement.
+pub(crate) struct Outlet {
+    sink: Box<dyn Sink>,
+    /// Rows that wait for their order,
+    sorter: Option<Sorter>,
+    /// and that leave in it.
+    sorted: Option<Merged>,
+    offset: usize,
+    rows_left: Option<usize>,
+}
+
+impl Outlet {
+    pub fn new(sink: Box<dyn Sink>, arrangement: Arrangement) -> Outlet {
+        let Arrangement { order, offset, rows_max } = arrangement;
+        let wanted = rows_max.map(|rows_max| rows_max.saturating_add(offset));
+        let sorter = order.map(|order| Sorter::new(order, wanted));
+        Outlet { sink, sorter, sorted: None, offset, rows_left: rows_max }
+    }
+
+    /// Whether the sink takes rows now.
+    pub fn is_ready(&self) -> bool {
+        self.sink.is_ready()
+    }
+
+    /// Whether the sink can be ended now.
+    pub fn is_settled(&self) -> bool {
+        self.sink.is_settled()
+    }
+
+    /// Whether no further row changes what is written.
+    pub fn is_satisfied(&self) -> bool {
+        self.rows_left == Some(0)
+    }
+
+    /// What the rows take that wait for their order, where there is one.
+    pub fn bytes_sorted(&self) -> Option<usize> {
+        self.sorter.as_ref().map(Sorter::bytes)
+    }
+
+    /// Takes rows. Returns how many went on to the sink.
+    pub fn write(&mut self, rows: RecordBatch) -> Result<usize, SinkError> {
+        match &mut self.sorter {
+            Some(sorter) => sorter.take(&rows).map(|()| 0),
+            None => self.pass_on(rows),
+        }
+    }
+
+    /// See [`Sink::flush`].
+    pub fn flush(&mut self) -> Result<(), SinkError> {
+        self.sink.flush()
+    }
+
+    /// Passes the next of the rows that were put in order on to the sink, which must be ready. Returns how many; `None` when there are no more.
+    pub fn pass_sorted(&mut self) -> Result<Option<usize>, SinkError> {
+        if let Some(sorter) = self.sorter.take() {
+            self.sorted = sorter.finish();
+        }
+        let part = self.sorted.as_mut().filter(|_| self.rows_left != Some(0)).map(Merged::next);
+        match part.transpose()?.flatten() {
+            Some(rows) => self.pass_on(rows).map(Some),
+            None => {
+                self.sorted = None;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Ends the output, when all that was put in order has been passed on.
+    pub fn finish(&mut self) -> Result<(), SinkError> {
+        self.sink.finish()
+    }
+
+    fn pass_on(&mut self, rows: RecordBatch) -> Result<usize, SinkError> {
+        let skipped = self.offset.min(rows.num_rows());
+        self.offset -= skipped;
+        let rest = rows.num_rows() - skipped;
+        let count = self.rows_left.map_or(rest, |left| left.min(rest));
+        self.rows_left = self.rows_left.map(|left| left - count);
+        if count == rows.num_rows() && count > 0 {
+            self.sink.take(rows)?;
+        } else if count > 0 {
+            self.sink.take(rows.slice(skipped, count))?;
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,262 @@
+//! What a source connector implements.
+//!
+//! Reading is split in two, so that decoding runs on all workers: [`Source::read`] is called by one worker at a time
+//! and only takes bytes (or numbers of events to generate) off the input; the [`Chunk`] it returns is decoded by
+//! whichever worker is free, beside its neighbours. The sequencer puts decoded chunks back into order.
+
+pub(crate) mod sequence;
+
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use pelton_data::{Block, Provenance};
+
+/// One input of a query.
+pub trait Source: Send {
+    /// Partitions of the input, each with an order of its own: files of a directory, for example. At least 1, constant.
+    fn partitions(&self) -> usize;
+
+    /// Takes the next chunk of a partition. Never called again for a partition that has ended.
+    ///
+    /// # Errors
+    /// [`SourceError`] where the input cannot be read. The query stops.
+    fn read(&mut self, partition: usize) -> Result<Read, SourceError>;
+
+    /// As [`Source::read`], where rows may be there that need no decoding: they go into `ready`, which is empty, and `None` is returned.
+    ///
+    /// # Errors
+    /// As [`Source::read`].
+    fn read_ready(&mut self, partition: usize, _ready: &mut Ready) -> Result<Option<Read>, SourceError> {
+        self.read(partition).map(Some)
+    }
+}
+
+/// Rows that need no decoding, and of which none was left out: batches, or blocks as in [`Rows::Blocks`].
+#[derive(Debug, Default)]
+pub struct Ready {
+    /// In order. The runtime cuts them into blocks.
+    pub batches: Vec<RecordBatch>,
+    /// In order, where there are no batches.
+    pub blocks: Vec<Block>,
+    /// Where nothing more is there now: when to ask again, unless the source's waker is called before. As good as a [`Read::Wait`] behind the rows.
+    pub wait: Option<Duration>,
+}
+
+impl Ready {
+    /// The same rows as a chunk, for who has asked for one.
+    pub fn into_chunk(self) -> Chunk {
+        let rows = if self.batches.is_empty() { Rows::Blocks(self.blocks) } else { Rows::Batches(self.batches) };
+        Box::new(|| Ok(Decoded { rows, left_out: LeftOut::default(), provenance: None }))
+    }
+}
+
+/// What [`Source::read`] found.
+pub enum Read {
+    /// Rows to decode, at most a few blocks' worth.
+    Chunk(Chunk),
+    /// Nothing now; ask again after this long, or earlier when the source's waker is called.
+    Wait(Duration),
+    /// The partition has ended.
+    End,
+}
+
+/// Undecoded rows: a closure that decodes them on any worker.
+pub type Chunk = Box<dyn FnOnce() -> Result<Decoded, SourceError> + Send>;
+
+/// Decoded rows of a chunk, in order.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The rows, with exactly the columns the source was asked for, in that order.
+    pub rows: Rows,
+    /// What of the input is not among them.
+    pub left_out: LeftOut,
+    /// Where they are in the input, where they lie one behind the other there.
+    pub provenance: Option<Provenance>,
+}
+
+impl Decoded {
+    /// Rows of which none is left out.
+    pub fn batch(batch: RecordBatch) -> Decoded {
+        Decoded { rows: Rows::Batches(vec![batch]), left_out: LeftOut::default(), provenance: None }
+    }
+}
+
+/// What of an input is not among its rows, and is counted instead.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Rows that could not be decoded and were skipped, as `'on-error' = 'skip'` asks.
+    pub rejected: Undecoded,
+    /// Values that could not be decoded, and are NULL in rows that are there, as `'csv.ignore-parse-errors' = 'true'` asks.
+    pub nulled: Undecoded,
+    /// Rows that were not read in time, and dropped, as `'on-overload' = 'drop'` asks.
+    pub dropped_count: u64,
+    /// Columns that no row has.
+    pub absent: Absent,
+}
+
+/// Columns of a table that are in none of the rows of an input, and are NULL in all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Absent {
+    /// Rows that were looked at.
+    pub rows: u64,
+    /// The columns.
+    pub columns: Vec<AbsentColumn>,
+    /// Files or other origins of the rows: the first, and whether there are others.
+    pub place: String,
+    /// Whether rows of other places were looked at too.
+    pub has_other_places: bool,
+}
+
+/// A column that is in none of the rows of an input, or a field of a ROW that is in none of its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AbsentColumn {
+    /// Its name; of a field of a ROW, how it is reached: `order.items[…].price`.
+    pub name: String,
+    /// Whether it is a field of a ROW.
+    pub is_field: bool,
+    /// Rows that were looked at, or values of the ROW: none where these were all NULL.
+    pub rows: u64,
+    /// What the rows have instead: "did you mean 'price'?". Empty where that is not known.
+    pub hint: String,
+}
+
+impl Absent {
+    /// Adds rows: only columns that are in none of all rows remain.
+    fn add(&mut self, later: Absent) {
+        if self.rows == 0 {
+            *self = later;
+        } else if later.rows > 0 {
+            self.columns.retain_mut(|column| {
+                let Some(other) = later.columns.iter().find(|other| other.name == column.name) else { return false };
+                if column.rows == 0 {
+                    column.hint.clone_from(&other.hint);
+                }
+                column.rows += other.rows;
+                true
+            });
+            self.rows += later.rows;
+            self.has_other_places |= later.has_other_places || later.place != self.place;
+        }
+    }
+}
+
+impl LeftOut {
+    /// Whether nothing was left out.
+    pub fn is_empty(&self) -> bool {
+        self.rejected.count == 0 && self.nulled.count == 0 && self.dropped_count == 0
+    }
+
+    /// Adds what was left out behind this.
+    pub fn add(&mut self, later: LeftOut) {
+        self.rejected.add(later.rejected);
+        self.nulled.add(later.nulled);
+        self.dropped_count += later.dropped_count;
+        self.absent.add(later.absent);
+    }
+}
+
+/// Rows, or values, that could not be decoded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Undecoded {
+    /// How many.
+    pub count: u64,
+    /// The first of them with their rows, at most [`Undecoded::KEPT_MAX`].
+    pub first: Vec<RejectedRow>,
+}
+
+impl Undecoded {
+    /// How many are kept for people to look at.
+    pub const KEPT_MAX: usize = 100;
+
+    /// Counts one more.
+    pub fn push(&mut self, row: impl FnOnce() -> RejectedRow) {
+        self.count += 1;
+        if self.first.len() < Undecoded::KEPT_MAX {
+            self.first.push(row());
+        }
+    }
+
+    fn add(&mut self, later: Undecoded) {
+        self.count += later.count;
+        let room = Undecoded::KEPT_MAX.saturating_sub(self.first.len());
+        self.first.extend(later.first.into_iter().take(room));
+    }
+}
+
+/// The form in which a source has its rows.
+#[derive(Debug)]
+pub enum Rows {
+    /// Any number of rows, in order; the runtime cuts them into blocks.
+    Batches(Vec<RecordBatch>),
+    /// Blocks kept from an earlier pass over the same input, shifted in time ([`Block::shifted`]), in order: nothing is
+    /// left to compute. None may have more rows than the engine's blocks.
+    Blocks(Vec<Block>),
+}
+
+impl Rows {
+    /// The rows as batches, in order.
+    pub fn into_batches(self) -> Vec<RecordBatch> {
+        match self {
+            Rows::Batches(batches) => batches,
+            Rows::Blocks(blocks) => blocks.iter().map(Block::to_record_batch).collect(),
+        }
+    }
+}
+
+/// An input row that could not be decoded, or a value of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedRow {
+    /// Which input and row, the column and its value, and what would be right.
+    pub error: SourceError,
+    /// The row as it came, cut at a kilobyte.
+    pub row: String,
+}
+
+/// Why a source stopped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// A row does not fit the table. The user's error.
+    #[error("{place}, row {row}, column '{column}': '{value}' {problem}")]
+    Row {
+        /// File or other origin.
+        place: String,
+        /// Row of the origin, from 1, headers and comments counted: what an editor shows.
+        row: u64,
+        /// Column of the table.
+        column: String,
+        /// The value, cut at 100 characters.
+        value: String,
+        /// What is wrong with it and what would be right: "is not a BIGINT".
+        problem: String,
+    },
+    /// The input cannot be read. The environment's error.
+    #[error("{place}: {problem}")]
+    Input {
+        /// File or other origin.
+        place: String,
+        /// What happened.
+        problem: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn absent(rows: u64, place: &str, columns: &[&str]) -> Absent {
+        let column = |name: &&str| AbsentColumn { name: name.to_string(), is_field: false, rows, hint: String::new() };
+        Absent { rows, columns: columns.iter().map(column).collect(), place: place.to_owned(), has_other_places: false }
+    }
+
+    #[test]
+    fn a_column_is_absent_where_no_row_has_it() {
+        let mut all = Absent::default();
+        all.add(absent(0, "none", &[]));
+        all.add(absent(3, "a", &["x", "y", "z"]));
+        all.add(absent(2, "a", &["z", "x"]));
+        assert_eq!(all, absent(5, "a", &["x", "z"]));
+        all.add(absent(0, "c", &[]));
+        all.add(absent(1, "b", &["z"]));
+        assert_eq!(all, Absent { has_other_places: true, ..absent(6, "a", &["z"]) });
+    }
+}
