@@ -1,12 +1,12 @@
 //! How fast a stream passes, part by part: the cases of a benchmark over the same rows, as the lines of one picture.
 //!
 //! Cases with `fixed=yes` run code that stays; others may change theirs, and are compared with the best of these from one change of the data to
-//! the next, turn by turn ([`turns`]). Behind a change, and at first, a case has [`SETTLED_S`] to find the code that suits it. A case `again=CASE` is
+//! the next, turn by turn ([`alternation`]). Behind a change, and at first, a case has [`SETTLED_S`] to find the code that suits it. A case `again=CASE` is
 //! another run of one that stays: where that one is the best, it says what chance does to the same figures. A case `always=STEP` has the rows of that
 //! step all the time: what others do where they have rows like these, is compared with what code does that has always had them. All run once: their turns
 //! are repetition enough.
 
-mod turns;
+mod alternation;
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ use super::loops::Input;
 use super::plot::Picture;
 use super::report::{Figure, Samples};
 use super::{Arguments, BenchError};
-use turns::Turns;
+use alternation::Turns;
 
 /// Parts of the stream in a picture, at most.
 const PARTS: usize = 80;
@@ -76,7 +76,7 @@ pub(super) fn measure(benchmark: &Benchmark, arguments: &Arguments) -> Result<Ve
     let first = benchmark.statements(&benchmark.cases[0], arguments.seconds, &folder.text());
     prepare(&first.setup, &first.prepare)?;
     let input = Input::load(&first.setup, &benchmark.table)?;
-    let turns = turns::run(benchmark, &input, arguments.workers)?;
+    let turns = alternation::run(benchmark, &input, arguments.workers)?;
     let place = |name: &String| benchmark.cases.iter().position(|case| case.name == *name);
     let is_fixed = |index: &usize| benchmark.cases[*index].parameters.contains_key("fixed");
     let fixed: Vec<usize> = (0..benchmark.cases.len()).filter(is_fixed).collect();

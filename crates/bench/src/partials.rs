@@ -13,7 +13,7 @@ use pelton_state::over::{OverRows, ROWS_AT_ONCE_MAX};
 use super::BenchError;
 use super::file::{Benchmark, Case};
 use super::loops::{self, Input};
-use super::report::{Figure, Kept};
+use super::report::{Figure, RetainedSlices};
 
 /// Rows that come before those whose results are timed: as many as the longest window has, at most so many.
 const ROWS_BEFORE_MAX: usize = 1 << 22;
@@ -39,7 +39,7 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, input: &Input) -> Resu
     let values = values(input, rows.iter().copied().max().unwrap_or(0).min(ROWS_BEFORE_MAX) + RESULTS);
     let kept = |strategy: &str, (partials, taken_ns): (usize, Vec<u64>)| {
         let (bench, case) = (benchmark.name.clone(), case.name.clone());
-        Figure::Kept(Kept::new(bench, case, strategy, partials, taken_ns))
+        Figure::RetainedSlices(RetainedSlices::new(bench, case, strategy, partials, taken_ns))
     };
     let mut figures = vec![kept("pelton", engine(function, &rows, &values)?)];
     figures.extend(known.into_iter().map(|name| kept(&format!("loop {name}"), algorithm(name, &rows, &values))));

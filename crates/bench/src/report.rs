@@ -47,7 +47,7 @@ pub enum Figure {
     /// How fast a stream passes, part by part.
     Course(Course),
     /// What is kept for windows that slide.
-    Kept(Kept),
+    RetainedSlices(RetainedSlices),
 }
 
 impl Figure {
@@ -60,7 +60,7 @@ impl Figure {
             Figure::State(state) => state.json(),
             Figure::Crowd(crowd) => crowd.json(),
             Figure::Course(course) => course.json(),
-            Figure::Kept(kept) => kept.json(),
+            Figure::RetainedSlices(kept) => kept.json(),
         }
     }
 
@@ -73,7 +73,7 @@ impl Figure {
             Figure::State(state) => state.text(),
             Figure::Crowd(crowd) => crowd.text(),
             Figure::Course(course) => course.text(),
-            Figure::Kept(kept) => kept.text(),
+            Figure::RetainedSlices(kept) => kept.text(),
         }
     }
 }
@@ -186,7 +186,7 @@ impl State {
 
 /// What is kept for windows that slide by one row, and how long their results take.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct RetainedSlices {
     /// The benchmark.
     pub bench: String,
     /// The case.
@@ -203,17 +203,17 @@ pub struct Kept {
     pub max_ns: u64,
 }
 
-impl Kept {
+impl RetainedSlices {
     /// By how long each result took.
-    pub fn new(bench: String, case: String, strategy: &str, partials: usize, mut taken_ns: Vec<u64>) -> Kept {
+    pub fn new(bench: String, case: String, strategy: &str, partials: usize, mut taken_ns: Vec<u64>) -> RetainedSlices {
         taken_ns.sort_unstable();
         let at = |hundredths: usize| taken_ns.len().checked_sub(1).map_or(0, |last| taken_ns[last * hundredths / 100]);
         let (median_ns, p99_ns, max_ns) = (at(50), at(99), at(100));
-        Kept { bench, case, strategy: strategy.to_string(), partials, median_ns, p99_ns, max_ns }
+        RetainedSlices { bench, case, strategy: strategy.to_string(), partials, median_ns, p99_ns, max_ns }
     }
 
     fn json(&self) -> String {
-        let Kept { bench, case, strategy, partials, median_ns, p99_ns, max_ns } = self;
+        let RetainedSlices { bench, case, strategy, partials, median_ns, p99_ns, max_ns } = self;
         format!(
             "{{\"bench\":\"{bench}\",\"case\":\"{case}\",\"strategy\":\"{strategy}\",\"partials\":{partials},\
              \"median_ns\":{median_ns},\"p99_ns\":{p99_ns},\"max_ns\":{max_ns}}}"
@@ -221,7 +221,7 @@ impl Kept {
     }
 
     fn text(&self) -> String {
-        let Kept { bench, case, strategy, partials, median_ns, p99_ns, max_ns } = self;
+        let RetainedSlices { bench, case, strategy, partials, median_ns, p99_ns, max_ns } = self;
         format!(
             "{bench:<16} {case:<14} {strategy:<12} {partials:>9} partial results, each row's result in {median_ns} ns, p99 {p99_ns} ns, at most {max_ns} ns"
         )
@@ -448,10 +448,10 @@ mod tests {
         assert!(Figure::Crowd(crowd).text().ends_with(
             "(1.500–1.500 ms), 2.0 ms behind at the end   300 ns a decision, 0.50 %   5.00 of threads+queues"
         ));
-        let kept = Kept::new("b".into(), "c".into(), "pelton", 7, (1..=1_000).rev().collect());
+        let kept = RetainedSlices::new("b".into(), "c".into(), "pelton", 7, (1..=1_000).rev().collect());
         assert!(kept.json().ends_with("\"partials\":7,\"median_ns\":500,\"p99_ns\":990,\"max_ns\":1000}"));
         assert!(
-            Figure::Kept(kept)
+            Figure::RetainedSlices(kept)
                 .text()
                 .ends_with("7 partial results, each row's result in 500 ns, p99 990 ns, at most 1000 ns")
         );

@@ -209,7 +209,7 @@ impl ReplaySource {
         let rows = (block.rows() - first).min(usize::try_from(rows).unwrap_or(usize::MAX));
         let shift = self.shift_of_pass(&block)?;
         self.advance(rows);
-        Ok(Next::Rows(Part { block, first, rows, shift }))
+        Ok(Next::Rows(BlockRows { block, first, rows, shift }))
     }
 
     /// How much later than at first this pass is.
@@ -285,7 +285,7 @@ impl Source for ReplaySource {
         }
         let (left_out, mut blocks) = (std::mem::take(&mut self.left_out), std::mem::take(&mut ready.blocks));
         Ok(Some(Read::Chunk(Box::new(move || {
-            blocks.extend(parts.into_iter().map(Part::into_block));
+            blocks.extend(parts.into_iter().map(BlockRows::into_block));
             Ok(Decoded { rows: Rows::Blocks(blocks), left_out, provenance: None })
         }))))
     }
@@ -293,27 +293,27 @@ impl Source for ReplaySource {
 
 /// What a replay hands out next.
 enum Next {
-    Rows(Part),
+    Rows(BlockRows),
     Wait(Duration),
     End,
 }
 
 /// Some rows of a block, and how much later they are than in it.
-struct Part {
+struct BlockRows {
     block: Block,
     first: usize,
     rows: usize,
     shift: Micros,
 }
 
-impl Part {
+impl BlockRows {
     fn is_cut(&self) -> bool {
         self.rows < self.block.rows()
     }
 
     /// Only a paced replay needs fewer rows than all.
     fn into_block(self) -> Block {
-        let Part { block, first, rows, shift } = self;
+        let BlockRows { block, first, rows, shift } = self;
         let is_cut = rows < block.rows();
         let block = if is_cut { block.slice(first, rows) } else { block };
         block.shifted(shift)

@@ -59,7 +59,11 @@ const fn definition(name: &'static str, evaluate: fn(&Arguments<'_>) -> Result<A
 }
 
 /// The values of a call: by `to_whole` where no digits behind the point are asked for, else by `to_place`.
-fn evaluate(arguments: &Arguments<'_>, to_whole: fn(f64) -> f64, to_place: fn(f64, Place) -> f64) -> Result<ArrayRef> {
+fn evaluate(
+    arguments: &Arguments<'_>,
+    to_whole: fn(f64) -> f64,
+    to_place: fn(f64, DecimalPlace) -> f64,
+) -> Result<ArrayRef> {
     let numbers = arguments.column(0)?;
     let digits = arguments.get(1)?;
     let wide = cast(&numbers, &DataType::Float64)?;
@@ -71,13 +75,13 @@ fn evaluate(arguments: &Arguments<'_>, to_whole: fn(f64) -> f64, to_place: fn(f6
             wide.unary(|number| to_whole(number) + 0.0)
         }
         Some((true, digits)) if digits.is_valid(0) => {
-            let place = Place::of(digits.value(0));
+            let place = DecimalPlace::of(digits.value(0));
             wide.unary(|number| to_place(number, place))
         }
         Some((true, _)) => Float64Array::new_null(wide.len()),
         Some((false, digits)) => {
             let rows = wide.iter().zip(digits);
-            rows.map(|(number, digits)| Some(to_place(number?, Place::of(digits?)))).collect()
+            rows.map(|(number, digits)| Some(to_place(number?, DecimalPlace::of(digits?)))).collect()
         }
     };
     Ok(cast(&(Arc::new(values) as ArrayRef), numbers.data_type())?)
@@ -85,7 +89,7 @@ fn evaluate(arguments: &Arguments<'_>, to_whole: fn(f64) -> f64, to_place: fn(f6
 
 /// The decimal place down to which digits are left.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct DecimalPlace {
     /// Of ten, infinite where that is no DOUBLE.
     power: f64,
     is_behind_point: bool,
@@ -97,13 +101,13 @@ const WHOLE_MIN: f64 = (1_u64 << 53) as f64;
 /// A DOUBLE stands for no other decimal of so many digits, so that these tell numbers of units below this apart.
 const EXACT_END: f64 = 1e15;
 
-impl Place {
-    fn of(digits: i64) -> Place {
+impl DecimalPlace {
+    fn of(digits: i64) -> DecimalPlace {
         // As text: products of smaller powers are not the nearest to those from 10^23 on. No DOUBLE has 400 digits.
         let zeros = digits.unsigned_abs().min(400) as u16;
         let power = [b'1', b'e', digit(zeros / 100), digit(zeros / 10), digit(zeros)];
         let power = str::from_utf8(&power).ok().and_then(|power| power.parse().ok()).unwrap_or(f64::INFINITY);
-        Place { power, is_behind_point: digits >= 0 }
+        DecimalPlace { power, is_behind_point: digits >= 0 }
     }
 
     /// How many units of the place a number has.
@@ -128,7 +132,7 @@ fn digit(number: u16) -> u8 {
 
 /// Half of a unit is rounded away from zero. How many units a number has is rounded itself: which side of the middle between two
 /// whole numbers of units it lies on is told by the DOUBLE that stands for that middle, which has a digit more.
-fn rounded(number: f64, place: Place) -> f64 {
+fn rounded(number: f64, place: DecimalPlace) -> f64 {
     nearest(number, place, |size, units| {
         let below = units.floor();
         let is_upper_half = match units < EXACT_END / 10.0 {
@@ -140,7 +144,7 @@ fn rounded(number: f64, place: Place) -> f64 {
 }
 
 /// What is behind the place is left out. A number that is written as a whole number of units has so many, whatever the product says.
-fn truncated(number: f64, place: Place) -> f64 {
+fn truncated(number: f64, place: DecimalPlace) -> f64 {
     nearest(number, place, |size, units| {
         let below = units.floor();
         let is_more = units < EXACT_END && size >= place.number(below + 1.0);
@@ -150,7 +154,7 @@ fn truncated(number: f64, place: Place) -> f64 {
 }
 
 /// The number of `whole` units, given how large a number is and how many units it has.
-fn nearest(number: f64, place: Place, whole: impl Fn(f64, f64) -> f64) -> f64 {
+fn nearest(number: f64, place: DecimalPlace, whole: impl Fn(f64, f64) -> f64) -> f64 {
     let size = number.abs();
     let units = place.units(size);
     if units < WHOLE_MIN {
@@ -205,10 +209,10 @@ mod tests {
             (f64::NEG_INFINITY, -400, f64::NEG_INFINITY, f64::NEG_INFINITY),
             (450_359_962_737_049.06, 1, 450_359_962_737_049.1, 450_359_962_737_049.0),
         ] {
-            let place = Place::of(digits);
+            let place = DecimalPlace::of(digits);
             assert_eq!((rounded(number, place), truncated(number, place)), (round, truncate), "{number} to {digits}");
         }
-        let place = Place::of(3);
+        let place = DecimalPlace::of(3);
         assert!(rounded(f64::NAN, place).is_nan() && truncated(f64::NAN, place).is_nan());
         assert!(rounded(-0.0, place).is_sign_positive() && truncated(-1e-9, place).is_sign_positive());
     }
@@ -227,7 +231,7 @@ mod tests {
             let exact: f64 = format!("{units}e{}", -scale).parse().unwrap();
             // Decimals with few digits, many of them in the middle, and what lies beside them.
             for number in [exact, exact.next_up(), -exact.next_down()] {
-                let place = Place::of(digits.into());
+                let place = DecimalPlace::of(digits.into());
                 assert_eq!(rounded(number, place), by_digits(number, digits, true), "ROUND({number:?}, {digits})");
                 assert_eq!(
                     truncated(number, place),

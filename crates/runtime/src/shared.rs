@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use crate::clock::Clock;
 use crate::data_passing::Link;
 use crate::graph::{Graph, NodeRef, OperatorNode, PipelineNode, SinkNode, SourceNode};
-use crate::memory::budget::{Account, Waiting};
+use crate::memory::budget::{Account, InputCharge};
 use crate::operators::state::OperatorState;
 use crate::operators::{Start, StatefulOperator};
 use crate::options::RunOptions;
@@ -148,7 +148,7 @@ impl Shared {
 
 impl Shared {
     pub fn new(mut graph: Graph, options: RunOptions, crew: Arc<Crew>) -> Shared {
-        let waiting = Waiting::new(options.budget.clone(), options.unread.clone());
+        let waiting = InputCharge::new(options.budget.clone(), options.unread.clone());
         let operators = start_operators(&mut graph, options.workers);
         let mut state = State::new(&graph, operators, options.late.clone(), options.clock.nanos(), waiting);
         state.passing = options.data_passing.queues(&graph);

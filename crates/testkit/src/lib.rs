@@ -5,7 +5,7 @@
 
 pub mod rows;
 
-pub mod own;
+pub mod udaf;
 
 pub mod script;
 

@@ -51,7 +51,7 @@ pub fn sums(
     workers: usize,
     sharing: Sharing,
 ) -> Vec<Window<i64>> {
-    let mut parts: Vec<(Micros, Vec<Part<'_>>)> = Vec::new();
+    let mut parts: Vec<(Micros, Vec<KeyedRows<'_>>)> = Vec::new();
     for block in blocks {
         let (keys, values) = (integers(block, key), integers(block, value));
         windows(block, window, |start, rows: Range<usize>| {
@@ -62,16 +62,16 @@ pub fn sums(
             }
         });
     }
-    let sum = |(start, parts): (Micros, Vec<Part<'_>>)| (start, window_sums(&parts, keys, workers, sharing));
+    let sum = |(start, parts): (Micros, Vec<KeyedRows<'_>>)| (start, window_sums(&parts, keys, workers, sharing));
     parts.into_iter().map(sum).collect()
 }
 
 /// Keys and values of some rows.
-type Part<'a> = (&'a [i64], &'a [i64]);
+type KeyedRows<'a> = (&'a [i64], &'a [i64]);
 
-fn window_sums(parts: &[Part<'_>], keys: usize, workers: usize, sharing: Sharing) -> Vec<(i64, i64)> {
+fn window_sums(parts: &[KeyedRows<'_>], keys: usize, workers: usize, sharing: Sharing) -> Vec<(i64, i64)> {
     let next = AtomicUsize::new(0);
-    let each = |mut add: Box<dyn FnMut(Part<'_>) + '_>| {
+    let each = |mut add: Box<dyn FnMut(KeyedRows<'_>) + '_>| {
         while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
             add(*part);
         }
@@ -117,20 +117,20 @@ fn in_threads<T: Send>(threads: usize, run: impl Fn() -> T + Sync) -> Vec<T> {
     })
 }
 
-fn add_shared(totals: &[AtomicI64], (keys, values): Part<'_>) {
+fn add_shared(totals: &[AtomicI64], (keys, values): KeyedRows<'_>) {
     for (key, value) in keys.iter().zip(values) {
         totals[*key as usize].fetch_add(*value, Ordering::Relaxed);
     }
 }
 
 /// As [`add_shared`]; the lines of sums are asked for before.
-fn add_shared_asked(totals: &[AtomicI64], part: Part<'_>) {
+fn add_shared_asked(totals: &[AtomicI64], part: KeyedRows<'_>) {
     asked_ahead(totals.as_ptr(), part, |key, value| {
         totals[key as usize].fetch_add(value, Ordering::Relaxed);
     });
 }
 
-fn add(totals: &mut [i64], (keys, values): Part<'_>) {
+fn add(totals: &mut [i64], (keys, values): KeyedRows<'_>) {
     for (key, value) in keys.iter().zip(values) {
         let total = &mut totals[*key as usize];
         *total = total.wrapping_add(*value);
@@ -138,7 +138,7 @@ fn add(totals: &mut [i64], (keys, values): Part<'_>) {
 }
 
 /// As [`add`]; the lines of sums are asked for before.
-fn add_asked(totals: &mut [i64], part: Part<'_>) {
+fn add_asked(totals: &mut [i64], part: KeyedRows<'_>) {
     asked_ahead(totals.as_ptr(), part, |key, value| {
         let total = &mut totals[key as usize];
         *total = total.wrapping_add(value);
@@ -146,7 +146,7 @@ fn add_asked(totals: &mut [i64], part: Part<'_>) {
 }
 
 /// Has each row added; the lines of sums, which begin at `first`, are asked for some rows before.
-fn asked_ahead<T>(first: *const T, (keys, values): Part<'_>, mut add: impl FnMut(i64, i64)) {
+fn asked_ahead<T>(first: *const T, (keys, values): KeyedRows<'_>, mut add: impl FnMut(i64, i64)) {
     let asked = keys.len().saturating_sub(ROWS_AHEAD);
     for ((key, value), later) in keys.iter().zip(values).zip(&keys[keys.len() - asked..]) {
         prefetch(first.wrapping_add(*later as usize));
@@ -156,7 +156,7 @@ fn asked_ahead<T>(first: *const T, (keys, values): Part<'_>, mut add: impl FnMut
 }
 
 /// As [`add`]; the sums of the most frequent key are in the places behind the others meanwhile.
-fn add_apart(totals: &mut [i64], (keys, values): Part<'_>) {
+fn add_apart(totals: &mut [i64], (keys, values): KeyedRows<'_>) {
     let (hot, behind) = (most_frequent(keys), totals.len() - HOT_PLACES);
     for (row, (key, value)) in keys.iter().zip(values).enumerate() {
         let place = if *key == hot { behind + row % HOT_PLACES } else { *key as usize };
@@ -188,7 +188,7 @@ impl Aside {
         Aside { keys, values, counts: vec![0; ranges] }
     }
 
-    fn put(&mut self, totals: &mut [i64], (keys, values): Part<'_>) {
+    fn put(&mut self, totals: &mut [i64], (keys, values): KeyedRows<'_>) {
         for (key, value) in keys.iter().zip(values) {
             let range = (*key >> RANGE_BITS) as usize;
             let row = range * ASIDE_ROWS + self.counts[range];

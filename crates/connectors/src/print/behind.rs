@@ -20,13 +20,13 @@ pub(super) struct Behind {
 }
 
 struct Shared {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Pending>,
     changed: Condvar,
     waker: Waker,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Pending {
     text: Vec<u8>,
     is_writing: bool,
     /// Nothing comes behind this.
@@ -36,7 +36,7 @@ struct Waiting {
     failure: Option<String>,
 }
 
-impl Waiting {
+impl Pending {
     fn is_settled(&self) -> bool {
         self.failure.is_some() || self.text.is_empty() && !self.is_writing
     }
@@ -61,12 +61,12 @@ impl Behind {
 
     /// Whether there is room for more; where there is none, workers are woken when there is.
     pub fn has_room(&self) -> bool {
-        self.shared.asked(Waiting::has_room)
+        self.shared.asked(Pending::has_room)
     }
 
     /// Whether all is written, or will never be; else workers are woken when it is.
     pub fn is_settled(&self) -> bool {
-        self.shared.asked(Waiting::is_settled)
+        self.shared.asked(Pending::is_settled)
     }
 
     /// Takes text. Says as well what has become of the text before.
@@ -104,12 +104,12 @@ impl Drop for Behind {
 }
 
 impl Shared {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, Pending> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether something is so; if it is not, it is awaited.
-    fn asked(&self, is_so: fn(&Waiting) -> bool) -> bool {
+    fn asked(&self, is_so: fn(&Pending) -> bool) -> bool {
         let mut waiting = self.waiting();
         let is_so = is_so(&waiting);
         waiting.is_awaited |= !is_so;
@@ -117,7 +117,7 @@ impl Shared {
     }
 
     /// Wakes the workers, if they wait for a change.
-    fn wake(&self, mut waiting: MutexGuard<'_, Waiting>) {
+    fn wake(&self, mut waiting: MutexGuard<'_, Pending>) {
         let is_awaited = mem::take(&mut waiting.is_awaited);
         drop(waiting);
         if is_awaited {

@@ -41,9 +41,9 @@ pub(super) struct Driver {
     next_id: u64,
     trial: Option<Trial>,
     sampling: Sampling,
-    waiting: [Waiting; Specialisation::ALL.len()],
+    waiting: [Backoff; Specialisation::ALL.len()],
     /// Changes of the data that costs tell of: those that come soon one after the other are answered less and less.
-    regressions: Waiting,
+    regressions: Backoff,
     orders: Orders,
     cost: Cost,
     assumed: Assumed,
@@ -69,7 +69,7 @@ impl Variant {
 
 /// When the next attempt at a specialisation may be made.
 #[derive(Clone, Copy, Default)]
-struct Waiting {
+struct Backoff {
     failures: u32,
     /// At this number of profiles.
     until: u64,
@@ -113,7 +113,7 @@ impl Driver {
             trial: None,
             sampling: Sampling::new(),
             waiting: Default::default(),
-            regressions: Waiting::default(),
+            regressions: Backoff::default(),
             orders: Orders::default(),
             cost: Cost::default(),
             assumed: Assumed::default(),
@@ -293,7 +293,7 @@ impl Driver {
         self.restart_sampling(has_changed);
         if has_changed {
             let waiting = &mut self.waiting[Specialisation::PredicateOrder as usize];
-            *waiting = Waiting { changed_at: waiting.changed_at, ..Waiting::default() };
+            *waiting = Backoff { changed_at: waiting.changed_at, ..Backoff::default() };
             self.cost = Cost { chosen: self.cost.chosen.map(|_| f64::INFINITY), ..Cost::default() };
             // What a trial has measured is of both data.
             self.trial = self.trial.take().map(|trial| Trial::new(trial.challenger, trial.specialisation));
@@ -403,7 +403,7 @@ impl Driver {
         self.cost = Cost { chosen: Some(nanos_per_row), ..Cost::default() };
         self.happened(self.current, What::Regressed { factor: nanos_per_row / chosen });
         if was_steady {
-            self.waiting = self.waiting.map(|waiting| Waiting { changed_at: waiting.changed_at, ..Waiting::default() });
+            self.waiting = self.waiting.map(|waiting| Backoff { changed_at: waiting.changed_at, ..Backoff::default() });
         }
         self.orders.forget();
         self.restart_sampling(true);
@@ -536,7 +536,7 @@ fn excludes(one: Specialisation, other: Specialisation) -> bool {
     one != other && (one == Specialisation::Tier || other == Specialisation::Tier)
 }
 
-impl Waiting {
+impl Backoff {
     /// Notes that an attempt was made, and returns how many profiles the next one waits for.
     fn decided(&mut self, is_better: bool, profiles: u64) -> u64 {
         let is_steady = profiles - self.changed_at >= STEADY_PROFILES;

@@ -252,13 +252,13 @@ impl Drop for ChargedRows {
 pub(crate) struct Account {
     budget: Budget,
     /// For each operator, the parts of its state that are measured apart.
-    operators: Vec<Vec<Part>>,
+    operators: Vec<Vec<AccountEntry>>,
 }
 
 /// A part of an operator's state: a worker's, or what workers share. No two workers write one line of memory.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Part {
+struct AccountEntry {
     bytes: AtomicUsize,
     /// How long measuring it takes, about.
     measuring_ns: AtomicU64,
@@ -269,7 +269,8 @@ struct Part {
 impl Account {
     /// For operators with so many parts each.
     pub fn new(budget: Budget, parts: impl Iterator<Item = usize>) -> Account {
-        let operators = parts.map(|count| std::iter::repeat_with(Part::default).take(count).collect()).collect();
+        let operators =
+            parts.map(|count| std::iter::repeat_with(AccountEntry::default).take(count).collect()).collect();
         Account { budget, operators }
     }
 
@@ -402,15 +403,15 @@ impl Drop for Account {
 /// They never make a query fail: where there is no room for more, its inputs are not read. A run of which nothing waits may read in any case, and a region of one in front
 /// of whose operators nothing does, whatever results wait for their readers: so each gets on, however much others have waiting; and what is read at once, and being computed, is beyond the limit.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct InputCharge {
     budget: Budget,
     bytes: usize,
     unread: Unread,
 }
 
-impl Waiting {
-    pub fn new(budget: Budget, unread: Unread) -> Waiting {
-        Waiting { budget, bytes: 0, unread }
+impl InputCharge {
+    pub fn new(budget: Budget, unread: Unread) -> InputCharge {
+        InputCharge { budget, bytes: 0, unread }
     }
 
     /// What waits for whoever reads results.
@@ -459,7 +460,7 @@ impl Waiting {
         bytes > 0 && bytes >= self.budget.query.operator_bytes_max
     }
 
-    /// The same as [`Waiting::has_room`], where the run is looked at again when results have been read that there is no room beside.
+    /// The same as [`InputCharge::has_room`], where the run is looked at again when results have been read that there is no room beside.
     pub fn has_room_or_awaits(&self) -> bool {
         self.has_room() || {
             self.unread.await_reader();
@@ -468,7 +469,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for InputCharge {
     fn drop(&mut self) {
         self.set(0);
     }

@@ -19,12 +19,12 @@ pub(crate) enum Background {
     /// By a thread, which begins with the first work and ends behind the last, once nobody can bring more.
     Thread(Mutex<Option<Sender<Work>>>),
     /// By whoever asks for it.
-    Waiting(Mutex<VecDeque<Work>>),
+    Queue(Mutex<VecDeque<Work>>),
 }
 
 impl Background {
     pub fn new(is_manual: bool) -> Background {
-        if is_manual { Background::Waiting(Mutex::default()) } else { Background::Thread(Mutex::default()) }
+        if is_manual { Background::Queue(Mutex::default()) } else { Background::Thread(Mutex::default()) }
     }
 
     /// Has it done. Where the system gives no thread it is not, so that it must be work that can be left.
@@ -40,7 +40,7 @@ impl Background {
                     drop(sender.send(Box::new(work)));
                 }
             }
-            Background::Waiting(waiting) => {
+            Background::Queue(waiting) => {
                 waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(Box::new(work));
             }
         }
@@ -48,7 +48,7 @@ impl Background {
 
     /// Does what has waited longest. Whether there was any.
     pub fn step(&self) -> bool {
-        let Background::Waiting(waiting) = self else { return false };
+        let Background::Queue(waiting) = self else { return false };
         let work = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         work.map(|work| work()).is_some()
     }

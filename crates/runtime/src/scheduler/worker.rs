@@ -50,14 +50,14 @@ pub(crate) struct PoolWorker {
 
 /// Where a worker's thread runs.
 #[derive(Default)]
-struct Place {
+struct Pinning {
     is_pinned: bool,
     /// Where it may, once it was pinned.
     #[cfg(target_os = "linux")]
     all: Option<Cores>,
 }
 
-impl Place {
+impl Pinning {
     /// Has the worker stay on one core, or lets it go, where that is asked for and not so yet.
     fn pin(&mut self, worker: usize, is_pinned: bool) {
         if std::mem::replace(&mut self.is_pinned, is_pinned) == is_pinned {
@@ -123,7 +123,7 @@ impl PoolWorker {
 
     fn serve(&mut self) {
         let mut now_ns = self.crew.clock.nanos();
-        let (mut place, mut patience) = (Place::default(), Patience::new());
+        let (mut place, mut patience) = (Pinning::default(), Patience::new());
         loop {
             let seen = self.crew.rest.seen();
             if self.crew.is_closed.load(Ordering::SeqCst) {

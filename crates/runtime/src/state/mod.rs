@@ -24,7 +24,7 @@ use crate::data_passing::Passing;
 use crate::error::RunError;
 use crate::graph::{Alignment, Graph, PipelineTarget, StreamRef};
 use crate::late::{LateLog, TooLate};
-use crate::memory::budget::Waiting;
+use crate::memory::budget::InputCharge;
 use crate::operators::state::OperatorState;
 use crate::output::latency::Latencies;
 use crate::scheduler::buffers::SpareLists;
@@ -75,7 +75,7 @@ pub(crate) struct State {
     /// When what is known of them is to be computed anew.
     pub epoch_end_ns: u64,
     /// What rows that wait take of the budget.
-    pub waiting: Waiting,
+    pub waiting: InputCharge,
     pub emptied: SpareLists,
     /// What marks latency among the batches in front of a sink: no rows.
     pub no_rows: RecordBatch,
@@ -186,7 +186,13 @@ pub(crate) struct SinkState {
 
 impl State {
     /// Of a run that begins then, whose operators these are.
-    pub fn new(graph: &Graph, operators: Vec<OperatorState>, late: LateLog, now_ns: u64, waiting: Waiting) -> State {
+    pub fn new(
+        graph: &Graph,
+        operators: Vec<OperatorState>,
+        late: LateLog,
+        now_ns: u64,
+        waiting: InputCharge,
+    ) -> State {
         let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| {
             let target = match node.target {
                 PipelineTarget::Stream { .. } => {

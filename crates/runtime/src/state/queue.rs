@@ -10,7 +10,7 @@ use pelton_data::{Block, Origin};
 use pelton_state::over::Arriving;
 
 /// Rows that wait together.
-pub(crate) trait Waiting {
+pub(crate) trait Queued {
     /// How many.
     fn rows(&self) -> u64;
 
@@ -41,7 +41,7 @@ impl<T> Deref for Queue<T> {
     }
 }
 
-impl<T: Waiting> Queue<T> {
+impl<T: Queued> Queue<T> {
     /// Of all that waits.
     pub fn rows(&self) -> u64 {
         self.rows
@@ -95,7 +95,7 @@ impl<T: Waiting> Queue<T> {
     }
 }
 
-impl Waiting for (u64, Block) {
+impl Queued for (u64, Block) {
     fn rows(&self) -> u64 {
         self.1.rows() as u64
     }
@@ -105,7 +105,7 @@ impl Waiting for (u64, Block) {
     }
 }
 
-impl Waiting for (usize, Arriving) {
+impl Queued for (usize, Arriving) {
     fn rows(&self) -> u64 {
         self.1.rows.num_rows() as u64
     }
@@ -115,7 +115,7 @@ impl Waiting for (usize, Arriving) {
     }
 }
 
-impl Waiting for (RecordBatch, Origin) {
+impl Queued for (RecordBatch, Origin) {
     fn rows(&self) -> u64 {
         self.0.num_rows() as u64
     }
@@ -129,7 +129,7 @@ impl Waiting for (RecordBatch, Origin) {
 mod tests {
     use super::*;
 
-    impl Waiting for u64 {
+    impl Queued for u64 {
         fn rows(&self) -> u64 {
             *self
         }

@@ -4,7 +4,7 @@ use pelton::progress::LeftOut;
 use pelton::{Error, Outcome, Query, Session};
 use pelton_runtime::clock::Clock;
 
-use crate::own;
+use crate::udaf;
 
 use super::run::{Configuration, Executed, Rows};
 
@@ -25,7 +25,7 @@ pub fn session_with_clock(configuration: Configuration, clock: Clock) -> Session
     for (key, value) in configuration.settings() {
         session.set(key, &value).expect("the settings of a configuration make sense");
     }
-    own::register(&session);
+    udaf::register(&session);
     session
 }
 

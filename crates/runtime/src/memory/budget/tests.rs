@@ -41,7 +41,7 @@ fn what_waits_takes_room_from_the_runs_that_have_something_waiting() {
     budget.limit(4000);
     let account = account(&budget);
     account.set(0, 0, 3000, ADVICE).unwrap();
-    let [mut one, mut other] = [(); 2].map(|()| Waiting::new(budget.clone(), Unread::new(budget.clone())));
+    let [mut one, mut other] = [(); 2].map(|()| InputCharge::new(budget.clone(), Unread::new(budget.clone())));
     one.set(700);
     other.set(200);
     assert!(one.has_room() && other.has_room(), "900 of 1000 bytes wait");
@@ -65,7 +65,7 @@ fn results_that_nobody_has_read_take_room() {
     let budget = Budget::default();
     budget.limit(4000);
     let unread = Unread::new(budget.clone());
-    let waiting = Waiting::new(budget.clone(), unread.clone());
+    let waiting = InputCharge::new(budget.clone(), unread.clone());
     let words: arrow::array::ArrayRef =
         Arc::new(arrow::array::StringViewArray::from(vec!["x".repeat(600), "y".repeat(600)]));
     let results = RecordBatch::try_from_iter([("s", words)]).unwrap();

@@ -50,7 +50,7 @@ impl Assignment {
 }
 
 /// Where a row belongs.
-enum Place<T> {
+enum Assigned<T> {
     Slice(T),
     /// It came when all of its windows had closed.
     Late,
@@ -74,23 +74,23 @@ fn is_in_time(window: &Window, slice: SliceId, time: Micros, watermark: Micros) 
 }
 
 /// Where a row of this time and slice belongs that comes when the watermark of its partition is `watermark`.
-fn place(window: &Window, lateness: Micros, slice: &Slice, time: Micros, watermark: Micros) -> Place<SliceId> {
-    let Some(id) = slice_in_time(window, slice) else { return Place::Nowhere };
+fn place(window: &Window, lateness: Micros, slice: &Slice, time: Micros, watermark: Micros) -> Assigned<SliceId> {
+    let Some(id) = slice_in_time(window, slice) else { return Assigned::Nowhere };
     if is_in_time(window, id, time, watermark) {
-        return Place::Slice(id);
+        return Assigned::Slice(id);
     }
     if slice.covered.is_none_or(|covered| covered.last_end.saturating_add(lateness) <= watermark) {
-        return Place::Late;
+        return Assigned::Late;
     }
     // Whether there is a session that a row behind the watermark can join is seen when all rows before it are known.
     if matches!(window, Window::Session { .. }) {
-        return Place::Slice(SliceId { first_end: watermark, ..id });
+        return Assigned::Slice(SliceId { first_end: watermark, ..id });
     }
     let first_end = window.next_end(watermark.saturating_sub(lateness)).max(id.first_end);
     if first_end > watermark {
-        return Place::Slice(SliceId { first_end, ..id });
+        return Assigned::Slice(SliceId { first_end, ..id });
     }
-    Place::Slice(SliceId { first_end: watermark.saturating_add(1), corrects: true, ..id })
+    Assigned::Slice(SliceId { first_end: watermark.saturating_add(1), corrects: true, ..id })
 }
 
 /// Assigns the rows of `block` to slices, which go into the list `slices`.
@@ -287,12 +287,12 @@ fn runs(block: &Block, window: &Window, lateness: Micros) -> Runs {
     for (row, tick) in ticks.iter().enumerate() {
         let micros = (tick + shift) * time.micros_per_tick;
         match finder.find(micros, watermark) {
-            Place::Slice(index) => match runs.last_mut() {
+            Assigned::Slice(index) => match runs.last_mut() {
                 Some((last, rows)) if *last == index && rows.end == row => rows.end = row + 1,
                 _ => runs.push((index, row..row + 1)),
             },
-            Place::Late => late.push(row, watermark),
-            Place::Nowhere => {}
+            Assigned::Late => late.push(row, watermark),
+            Assigned::Nowhere => {}
         }
         watermark = watermark.max(micros.saturating_sub(delay));
     }
@@ -308,7 +308,7 @@ impl Finder<'_> {
     }
 
     /// As [`place`], with the index of the slice.
-    fn find(&mut self, time: Micros, watermark: Micros) -> Place<usize> {
+    fn find(&mut self, time: Micros, watermark: Micros) -> Assigned<usize> {
         let holds = |recent: &Recent| recent.slice.start <= time && time < recent.slice.end;
         let at = self.recent.iter().position(holds).unwrap_or_else(|| {
             self.replaced = (self.replaced + 1) % RECENT_SLICES;
@@ -319,10 +319,10 @@ impl Finder<'_> {
         if let Some((id, index)) = in_time
             && is_in_time(self.window, id, time, watermark)
         {
-            return Place::Slice(index);
+            return Assigned::Slice(index);
         }
         match place(self.window, self.lateness, &slice, time, watermark) {
-            Place::Slice(id) => {
+            Assigned::Slice(id) => {
                 let slices = &mut self.slices;
                 let index = *self.indices.entry(id).or_insert_with(|| {
                     slices.push(id);
@@ -331,10 +331,10 @@ impl Finder<'_> {
                 if slice_in_time(self.window, &slice) == Some(id) {
                     self.recent[at].in_time = Some((id, index));
                 }
-                Place::Slice(index)
+                Assigned::Slice(index)
             }
-            Place::Late => Place::Late,
-            Place::Nowhere => Place::Nowhere,
+            Assigned::Late => Assigned::Late,
+            Assigned::Nowhere => Assigned::Nowhere,
         }
     }
 }
