@@ -6,6 +6,7 @@ use pelton_data::window::{Combination, Window};
 use pelton_data::{Block, Micros};
 use pelton_plan::pipeline::{Operator, Program, StreamRef, Target};
 use pelton_plan::{Catalog, Statement, Table as Definition};
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{Kernel, KernelInput, Scratch};
 use pelton_state::layout::EntryLayout;
 use pelton_state::table::Table;
@@ -17,6 +18,8 @@ use super::loops::{Input, TogetherLoop, definition};
 /// The kernel of a query whose only pipeline adds the rows of a table to tumbling windows, with blocks of just the columns that it reads.
 struct Bare {
     kernel: Arc<dyn Kernel>,
+    /// No tables: there is no lookup.
+    lookups: Lookups,
     layout: Arc<EntryLayout>,
     window: Window,
     blocks: Vec<Block>,
@@ -54,6 +57,7 @@ impl Bare {
         let compiled = pelton_compiler::compile(&program, 0, &[]).map_err(|error| failed(&error))?;
         Ok(Bare {
             kernel: compiled.kernel,
+            lookups: Lookups::default(),
             layout: pelton_compiler::entry_layout(window),
             window: window.window,
             blocks: input.passes(call_rows),
@@ -89,7 +93,9 @@ impl Bare {
                     rest.partition_point(|tick| (tick + shift) * micros_per_tick < end)
                 };
                 let input = KernelInput { block, first, end: first + rows, mask: None };
-                self.kernel.aggregate(input, &mut table, &mut scratch).expect("the engine computes the same rows");
+                self.kernel
+                    .aggregate(input, &self.lookups, &mut table, &mut scratch)
+                    .expect("the engine computes the same rows");
                 first += rows;
             }
         }

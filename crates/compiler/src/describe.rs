@@ -3,12 +3,8 @@
 use std::fmt::Write;
 
 use pelton_data::aggregate::Accumulate;
-use pelton_plan::pipeline::{LookupTable, Program};
-use pelton_state::join_index::JoinIndex;
-
-use std::sync::Arc;
-
-use arrow::array::RecordBatch;
+use pelton_plan::pipeline::Program;
+use pelton_state::join::Shape;
 
 use crate::error::CompileError;
 use crate::kernel::aggregate::Grouping;
@@ -36,10 +32,8 @@ pub struct KernelDescription {
 /// # Errors
 /// Where an expression has no type or an aggregate does not take its argument's type.
 pub fn describe(program: &Program, pipeline: usize) -> Result<KernelDescription, CompileError> {
-    let empty =
-        |table: &LookupTable| Arc::new(JoinIndex::new(RecordBatch::new_empty(table.schema.clone()), &table.keys));
-    let lookups: Vec<_> = program.lookups.iter().map(empty).collect();
-    Ok(describe_kernel(&plan_kernel(program, pipeline, &lookups)?))
+    let shapes = vec![Shape::default(); program.lookups.len()];
+    Ok(describe_kernel(&plan_kernel(program, pipeline, &shapes)?))
 }
 
 pub(crate) fn describe_kernel(kernel: &CompiledKernel) -> KernelDescription {

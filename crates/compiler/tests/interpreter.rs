@@ -11,6 +11,7 @@ use datafusion_physical_expr::expressions::{binary, cast, col, lit};
 use pelton_compiler::interpret;
 use pelton_data::Block;
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target};
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{KernelError, KernelInput, Scratch};
 
 fn input() -> RecordBatch {
@@ -57,7 +58,7 @@ fn emitted(
     let block = Block::new(input(), None).unwrap();
     let mut output = Vec::new();
     let call = KernelInput { mask, ..KernelInput::all(&block) };
-    interpret(&program, 0, &[]).unwrap().emit(&[call], &mut output, &mut Scratch::default())?;
+    interpret(&program, 0).unwrap().emit(&[call], &Lookups::default(), &mut output, &mut Scratch::default())?;
     Ok(output)
 }
 

@@ -14,6 +14,7 @@ use pelton_compiler::{compile, entry_layout, interpret};
 use pelton_data::Block;
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window};
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{Kernel, KernelInput, Scratch};
 use pelton_state::table::{IntegerMode, Table};
 
@@ -81,7 +82,7 @@ fn add(kernel: &Arc<dyn Kernel>, blocks: &[Block], table: &mut Table) {
     for block in blocks {
         for (first, end) in [(0, 1_000), (1_000, block.rows())] {
             let input = KernelInput { first, end, ..KernelInput::all(block) };
-            kernel.aggregate(input, table, &mut scratch).unwrap();
+            kernel.aggregate(input, &Lookups::default(), table, &mut scratch).unwrap();
         }
     }
 }
@@ -121,7 +122,7 @@ fn groups_of_large_tables_are_those_of_the_rows() {
         let compiled = compile(&program, 0, &[]).unwrap().kernel;
         let of = format!("{used:?}, NULLs: {nulls}, above: {above:?}");
         assert!(groups(&compiled, &program, nulls) == expected, "compiled, {of}");
-        let interpreted = interpret(&program, 0, &[]).unwrap();
+        let interpreted = interpret(&program, 0).unwrap();
         assert!(groups(&interpreted, &program, nulls) == expected, "interpreted, {of}");
     }
 }

@@ -14,6 +14,7 @@ use pelton_data::Block;
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::window::ResultKind;
 use pelton_plan::pipeline::{Pipeline, StreamRef, Target, Window, WindowAggregate, WindowColumn};
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{KernelError, KernelInput, Scratch};
 use pelton_state::table::Table;
 use pelton_state::window::{ClosedGroups, ClosedWindow};
@@ -45,8 +46,8 @@ fn summed(
     let mut table = Table::new(entry_layout(&window));
     let program = made::program(pipeline, vec![window]);
     let block = Block::new(RecordBatch::try_new(schema, vec![values]).unwrap(), None).unwrap();
-    let kernel = interpret(&program, 0, &[]).unwrap();
-    kernel.aggregate(KernelInput::all(&block), &mut table, &mut Scratch::default()).unwrap();
+    let kernel = interpret(&program, 0).unwrap();
+    kernel.aggregate(KernelInput::all(&block), &Lookups::default(), &mut table, &mut Scratch::default()).unwrap();
     let entries = table.entry_offsets();
     let window = ClosedWindow { start: 10_000_000, end: 20_000_000, groups: entries.len(), kind: ResultKind::Final };
     read_out(program.groups(0), ClosedGroups { table: &table, entries: (&entries).into(), windows: &[window] })

@@ -14,6 +14,7 @@ use pelton_compiler::{compile, entry_layout, interpret};
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::{Block, TimeColumn};
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window};
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{Kernel, Scratch};
 use pelton_state::slice::{Belong, SliceId, SliceRows, SliceStore};
 use proptest::prelude::*;
@@ -83,7 +84,7 @@ fn groups(kernel: &dyn Kernel, program: &Program, blocks: &[Block], (first, shif
     let (mut store, mut scratch) = (SliceStore::new(layout), Scratch::default());
     for block in blocks {
         let slices = slices(block, first.min(block.rows() - 1), shift_ms);
-        kernel.aggregate_slices(block, &slices, &mut store, &mut scratch).unwrap();
+        kernel.aggregate_slices(block, &slices, &Lookups::default(), &mut store, &mut scratch).unwrap();
     }
     let mut groups = Groups::new();
     for (id, table) in store.take_until(i64::MAX) {
@@ -164,7 +165,7 @@ proptest! {
         let expected = expected(&used, above, &blocks, first);
         let compiled = compile(&program, 0, &[]).unwrap().kernel;
         prop_assert_eq!(&groups(compiled.as_ref(), &program, &rows, (first, shift_ms)), &expected);
-        let interpreted = interpret(&program, 0, &[]).unwrap();
+        let interpreted = interpret(&program, 0).unwrap();
         prop_assert_eq!(&groups(interpreted.as_ref(), &program, &rows, (first, shift_ms)), &expected);
     }
 }

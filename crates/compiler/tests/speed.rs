@@ -19,6 +19,7 @@ use pelton_compiler::{compile, entry_layout};
 use pelton_data::Block;
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window, WindowAggregate};
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{Kernel, KernelInput, Scratch};
 use pelton_state::table::Table;
 
@@ -148,12 +149,12 @@ fn ysb() {
     println!("compiled in {:?}\n{}", start.elapsed(), compiled.description.text);
     let blocks = blocks();
     let mut table = Table::new(entry_layout(program.groups(0)));
-    let mut scratch = Scratch::default();
+    let (lookups, mut scratch) = (Lookups::default(), Scratch::default());
     let mut entries = vec![[0_u64; 2]; KEYS as usize];
     let mut rows = Vec::new();
     let kernel = || {
         for block in &blocks {
-            compiled.kernel.aggregate(KernelInput::all(block), &mut table, &mut scratch).unwrap();
+            compiled.kernel.aggregate(KernelInput::all(block), &lookups, &mut table, &mut scratch).unwrap();
         }
     };
     let hand = || {
@@ -178,9 +179,10 @@ fn ysb() {
 }
 
 fn emit_all(kernel: &Arc<dyn Kernel>, blocks: &[Block], scratch: &mut Scratch) {
+    let lookups = Lookups::default();
     for block in blocks {
         let mut output = Vec::new();
-        kernel.emit(&[KernelInput::all(block)], &mut output, scratch).unwrap();
+        kernel.emit(&[KernelInput::all(block)], &lookups, &mut output, scratch).unwrap();
         black_box(output);
     }
 }
@@ -214,7 +216,10 @@ fn q1() {
     };
     compare("q1", kernel, hand);
     let mut output = Vec::new();
-    compiled.kernel.emit(&[KernelInput::all(&blocks[0])], &mut output, &mut Scratch::default()).unwrap();
+    compiled
+        .kernel
+        .emit(&[KernelInput::all(&blocks[0])], &Lookups::default(), &mut output, &mut Scratch::default())
+        .unwrap();
     let price = blocks[0].raw_columns()[2].as_primitive::<Int64Type>().value(5);
     assert_eq!(output[0].column(1).as_primitive::<Decimal128Type>().value(5), i128::from(price) * 908);
 }

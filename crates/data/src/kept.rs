@@ -2,11 +2,9 @@
 
 use std::collections::HashSet;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{AsArray, RecordBatch};
 use arrow::buffer::Buffer;
-use arrow::compute::concat;
-use arrow::datatypes::{DataType, SchemaRef};
-use arrow::error::ArrowError;
+use arrow::datatypes::DataType;
 
 use crate::column::{bytes_of_nested, is_nested, row_bytes};
 
@@ -49,33 +47,14 @@ impl Kept {
         self.batches
     }
 
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Bytes of all.
     pub fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    /// Bytes that [`Kept::into_one`] takes beside them: of the widest column.
-    pub fn bytes_beside(&self) -> usize {
-        let width = |column: &ArrayRef| row_bytes([column]);
-        let widest = self.batches.first().and_then(|batch| batch.columns().iter().map(width).max());
-        widest.unwrap_or_default() * self.rows
-    }
-
-    /// All rows in one batch. Each column is let go of when it has been copied: all rows never are there twice.
-    ///
-    /// # Errors
-    /// Where the batches do not fit the schema.
-    pub fn into_one(self, schema: SchemaRef) -> Result<RecordBatch, ArrowError> {
-        let Some(first) = self.batches.first() else { return Ok(RecordBatch::new_empty(schema)) };
-        let mut parts: Vec<Vec<ArrayRef>> = vec![Vec::with_capacity(self.batches.len()); first.num_columns()];
-        for batch in self.batches {
-            let (_, columns, _) = batch.into_parts();
-            columns.into_iter().zip(&mut parts).for_each(|(column, parts)| parts.push(column));
-        }
-        let joined = |parts: Vec<ArrayRef>| concat(&parts.iter().map(|part| part.as_ref()).collect::<Vec<_>>());
-        let columns = parts.into_iter().map(joined).collect::<Result<Vec<_>, _>>()?;
-        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(self.rows));
-        RecordBatch::try_new_with_options(schema, columns, &options)
     }
 }
 
@@ -83,12 +62,12 @@ impl Kept {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{Int64Array, StringViewArray};
+    use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 
     use super::*;
 
     #[test]
-    fn what_batches_share_is_counted_once_and_all_rows_come_together() {
+    fn what_batches_share_is_counted_once() {
         let words: ArrayRef = Arc::new(StringViewArray::from(vec!["x".repeat(2_000), "y".repeat(2_000)]));
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
         let all = RecordBatch::try_from_iter([("s", words), ("n", numbers)]).unwrap();
@@ -97,8 +76,6 @@ mod tests {
         let one = kept.bytes();
         assert!((4_024..65_536).contains(&one), "{one}");
         kept.push(all.slice(1, 1));
-        assert_eq!((kept.bytes(), kept.rows, kept.bytes_beside()), (one + 24, 2, 32));
-        assert_eq!(kept.into_one(all.schema()).unwrap(), all);
-        assert_eq!(Kept::default().into_one(all.schema()).unwrap().num_rows(), 0);
+        assert_eq!((kept.bytes(), kept.rows()), (one + 24, 2));
     }
 }

@@ -1,14 +1,13 @@
-//! From a program to a run: tables are opened, bounded ones loaded, kernels made, and the graph handed to the runtime.
+//! From a program to a run: lookup tables are loaded, kernels made, other tables opened, and the graph handed to the runtime.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_connectors::{Host, OnError};
 use pelton_data::TimeColumn;
-use pelton_data::column::detached;
-use pelton_data::kept::Kept;
 use pelton_data::over::OverSpec;
 use pelton_data::ranking::Ranking;
 use pelton_data::window::{Combination, Window};
@@ -25,11 +24,10 @@ use pelton_runtime::graph::{
 };
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
-use pelton_runtime::run::{Run, RunError, RunOptions};
+use pelton_runtime::run::{Run, RunOptions};
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
 use pelton_runtime::wake::Waker;
-use pelton_state::join_index::JoinIndex;
 use pelton_state::ranking::Ranker;
 use pelton_state::window::Contents;
 
@@ -41,7 +39,7 @@ use crate::results::{self, Results};
 use crate::session::own_tables::OwnTables;
 use crate::settings::{Settings, WindowChoice};
 use crate::table::{Destination, Opened, Origin, WatermarkOptions};
-use crate::{emission, late, table, tier};
+use crate::{emission, late, lookups, table, tier};
 
 /// What a program is started against.
 pub(crate) struct Surroundings<'a> {
@@ -79,11 +77,29 @@ pub(crate) fn prepare(program: Program, surroundings: &Surroundings<'_>) -> Resu
     let surroundings = &Surroundings { budget: &budget, ..*surroundings };
     let options = surroundings.pool.run_options();
     let unread = Unread::new(budget.clone());
-    let (lookups, held) = load_all(&program, surroundings)?;
+    let (lookups, held) = lookups::load_all(&program.lookups, &budget, surroundings.pool.workers(), |table| {
+        read_table(table, surroundings)
+    })?;
     let program = Arc::new(program);
-    let kernels = tier::kernels(&program, &lookups, surroundings.settings, surroundings.pool)?;
+    let kernels = tier::kernels(&program, &Arc::new(lookups), surroundings.settings, surroundings.pool)?;
     let (sinks, sources) = (VecDeque::new(), VecDeque::new());
     Ok(Unstarted { program, kernels, held, budget, unread, options, sinks, sources })
+}
+
+/// Runs the program of a table that is joined with. Its rows are final.
+fn read_table(
+    table: &LookupTable,
+    surroundings: &Surroundings<'_>,
+) -> Result<impl Iterator<Item = Result<RecordBatch, Error>> + use<>, Error> {
+    let settings = Settings { allowed_lateness: Duration::ZERO, early_fire: false, ..surroundings.settings.clone() };
+    let surroundings = Surroundings { settings: &settings, ..*surroundings };
+    let mut unstarted = prepare(Program::clone(&table.program), &surroundings)?;
+    unstarted.open(&surroundings)?;
+    let mut query = Some(start(unstarted, &surroundings)?);
+    Ok(std::iter::from_fn(move || match query.as_mut()?.next_batch() {
+        Ok(None) => query.take()?.wait().err().map(Err),
+        next => next.transpose(),
+    }))
 }
 
 /// Starts a program that is prepared and whose tables are open. Takes the tables that the user of the session has opened: no other query gets them.
@@ -196,42 +212,6 @@ fn take_tables(
         }
     }
     Ok(tables)
-}
-
-/// Loads the tables that a program joins with, and what is charged for each.
-fn load_all(program: &Program, surroundings: &Surroundings<'_>) -> Result<(Vec<Arc<JoinIndex>>, Vec<Held>), Error> {
-    let loaded = program.lookups.iter().map(|lookup| load(lookup, surroundings));
-    Ok(loaded.collect::<Result<Vec<_>, _>>()?.into_iter().unzip())
-}
-
-/// Runs the program of a bounded table to its end, and indexes its rows, which are charged to the budget of memory.
-fn load(lookup: &LookupTable, surroundings: &Surroundings<'_>) -> Result<(Arc<JoinIndex>, Held), Error> {
-    // What is loaded is final.
-    let settings = Settings { allowed_lateness: Duration::ZERO, early_fire: false, ..surroundings.settings.clone() };
-    let surroundings = Surroundings { settings: &settings, ..*surroundings };
-    let mut held = surroundings.budget.held();
-    let mut charge = |bytes: usize| {
-        held.set(bytes, "join with fewer rows or columns").map_err(|error| {
-            let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();
-            Error::Run(RunError::Kernel { pipeline: format!("join with {}", tables.join(", ")), error })
-        })
-    };
-    let mut rows = Kept::default();
-    let mut unstarted = prepare(Program::clone(&lookup.program), &surroundings)?;
-    unstarted.open(&surroundings)?;
-    let mut query = start(unstarted, &surroundings)?;
-    while let Some(batch) = query.next_batch()? {
-        rows.push(detached(batch));
-        charge(rows.bytes())?;
-    }
-    query.wait()?;
-    charge(rows.bytes() + rows.bytes_beside())?;
-    let rows = rows
-        .into_one(lookup.schema.clone())
-        .map_err(|error| Error::Usage(format!("the rows of a joined table do not fit together: {error}")))?;
-    let index = JoinIndex::new(rows, &lookup.keys);
-    charge(index.bytes())?;
-    Ok((Arc::new(index), held))
 }
 
 /// Where the rows of a source come from that no program pushes.

@@ -39,6 +39,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pelton_data::Block;
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{Kernel, KernelInput, Scratch, Tier};
 use pelton_state::profile::{Met, Profile};
 
@@ -122,8 +123,9 @@ pub struct AdaptOptions {
     pub costs: Option<Costs>,
 }
 
-/// Holds the code of a pipeline, which may change between any two tasks.
+/// Holds the code of a pipeline, which may change between any two tasks, and the tables that it looks rows up in.
 pub struct KernelSlot {
+    lookups: Arc<Lookups>,
     driver: Mutex<Driver>,
     stories: Stories,
 }
@@ -172,7 +174,7 @@ pub(crate) struct Ran {
 
 impl Pick {
     /// Profiles some rows of one of the blocks, where that is due.
-    pub fn sample(&mut self, blocks: &[(u64, Block)], scratch: &mut Scratch) {
+    pub fn sample(&mut self, blocks: &[(u64, Block)], lookups: &Lookups, scratch: &mut Scratch) {
         let Some(Sample { kernel, profile, first: start }) = &mut self.sample else { return };
         let Some((_, block)) =
             blocks.iter().max_by_key(|(_, block)| block.rows()).filter(|(_, block)| block.rows() > 0)
@@ -181,15 +183,26 @@ impl Pick {
         };
         let first = if block.rows() > SAMPLE_ROWS { *start % (block.rows() - SAMPLE_ROWS) / 64 * 64 } else { 0 };
         let end = block.rows().min(first + SAMPLE_ROWS);
-        kernel.profile(KernelInput { block, first, end, mask: None }, profile, scratch);
+        kernel.profile(KernelInput { block, first, end, mask: None }, lookups, profile, scratch);
     }
 }
 
 impl KernelSlot {
     /// A slot with its first code, which took so long to prepare or compile.
-    pub fn new(kernel: Arc<dyn Kernel>, preparation: Duration, options: AdaptOptions) -> KernelSlot {
+    pub fn new(
+        kernel: Arc<dyn Kernel>,
+        lookups: Arc<Lookups>,
+        preparation: Duration,
+        options: AdaptOptions,
+    ) -> KernelSlot {
         let stories = Stories::default();
-        KernelSlot { driver: Mutex::new(Driver::new(kernel, preparation, options, stories.clone())), stories }
+        let driver = Mutex::new(Driver::new(kernel, preparation, options, stories.clone()));
+        KernelSlot { lookups, driver, stories }
+    }
+
+    /// The tables that its code looks rows up in.
+    pub(crate) fn lookups(&self) -> &Lookups {
+        &self.lookups
     }
 
     /// Replaces the generic code from the next task on.

@@ -8,6 +8,7 @@ use arrow::array::RecordBatch;
 use pelton_data::Block;
 
 use crate::count::RowCounter;
+use crate::join::Lookups;
 use crate::profile::{Met, Predicate, PredicateOrder, Profile};
 use crate::slice::{SliceRows, SliceStore};
 use crate::table::Table;
@@ -67,7 +68,8 @@ pub enum KernelError {
     State(String),
 }
 
-/// The code of one pipeline. Workers share it; what a call needs to write is in `Scratch` and in its target.
+/// The code of one pipeline. Workers share it; what a call needs to write is in `Scratch` and in its target, and the tables that it looks rows up in
+/// are inputs of the call: a kernel holds no rows.
 ///
 /// A kernel never keeps a row for later: after a call, all rows visited are in the target.
 pub trait Kernel: Send + Sync {
@@ -78,7 +80,13 @@ pub trait Kernel: Send + Sync {
     ///
     /// # Errors
     /// [`KernelError`]; the table then holds some of the rows, and the query must stop.
-    fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError>;
+    fn aggregate(
+        &self,
+        input: KernelInput<'_>,
+        lookups: &Lookups,
+        table: &mut Table,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError>;
 
     /// Adds the rows of a block to the tables of their slices.
     ///
@@ -88,12 +96,14 @@ pub trait Kernel: Send + Sync {
         &self,
         block: &Block,
         slices: &[SliceRows],
+        lookups: &Lookups,
         store: &mut SliceStore,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
         let mut mask = std::mem::take(&mut scratch.slice_mask);
-        let mut add =
-            |slice: &SliceRows| self.aggregate(slice.input(block, &mut mask), store.table(slice.slice), scratch);
+        let mut add = |slice: &SliceRows| {
+            self.aggregate(slice.input(block, &mut mask), lookups, store.table(slice.slice), scratch)
+        };
         let added = slices.iter().try_for_each(&mut add);
         scratch.slice_mask = mask;
         added
@@ -103,8 +113,13 @@ pub trait Kernel: Send + Sync {
     ///
     /// # Errors
     /// As [`Kernel::aggregate`].
-    fn count(&self, input: KernelInput<'_>, counter: &mut RowCounter, scratch: &mut Scratch)
-    -> Result<(), KernelError>;
+    fn count(
+        &self,
+        input: KernelInput<'_>,
+        lookups: &Lookups,
+        counter: &mut RowCounter,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError>;
 
     /// Computes the output rows of the input rows, in order. A batch may hold rows of several inputs. For pipelines that end in a stream.
     ///
@@ -113,6 +128,7 @@ pub trait Kernel: Send + Sync {
     fn emit(
         &self,
         inputs: &[KernelInput<'_>],
+        lookups: &Lookups,
         output: &mut Vec<RecordBatch>,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError>;
@@ -148,7 +164,58 @@ pub trait Kernel: Send + Sync {
     }
 
     /// Counts which rows pass which predicates. Changes nothing else.
-    fn profile(&self, _input: KernelInput<'_>, _profile: &mut Profile, _scratch: &mut Scratch) {}
+    fn profile(&self, _input: KernelInput<'_>, _lookups: &Lookups, _profile: &mut Profile, _scratch: &mut Scratch) {}
+}
+
+/// A kernel with the tables that its calls look rows up in.
+#[derive(Clone, Copy)]
+pub struct KernelCall<'a> {
+    /// The code.
+    pub kernel: &'a dyn Kernel,
+    /// The tables.
+    pub lookups: &'a Lookups,
+}
+
+impl KernelCall<'_> {
+    /// [`Kernel::aggregate_slices`].
+    ///
+    /// # Errors
+    /// Its errors.
+    pub fn aggregate_slices(
+        self,
+        block: &Block,
+        slices: &[SliceRows],
+        store: &mut SliceStore,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        self.kernel.aggregate_slices(block, slices, self.lookups, store, scratch)
+    }
+
+    /// [`Kernel::count`].
+    ///
+    /// # Errors
+    /// Its errors.
+    pub fn count(
+        self,
+        input: KernelInput<'_>,
+        counter: &mut RowCounter,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        self.kernel.count(input, self.lookups, counter, scratch)
+    }
+
+    /// [`Kernel::emit`].
+    ///
+    /// # Errors
+    /// Its errors.
+    pub fn emit(
+        self,
+        inputs: &[KernelInput<'_>],
+        output: &mut Vec<RecordBatch>,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        self.kernel.emit(inputs, self.lookups, output, scratch)
+    }
 }
 
 /// Buffers that a worker reuses from call to call, so that a call allocates nothing in steady state.

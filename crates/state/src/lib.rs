@@ -2,10 +2,10 @@
 //!
 //! A row that a pipeline has selected ends here: its key finds an entry of the slice's [`table`], whose accumulators it
 //! changes. When the watermark passes the slice, the workers' tables are merged; when it passes a [`window`], its slices are
-//! combined by a [`gag`] and read out; those of sessions merge as they touch ([`session`]), those of so many rows of a key as they come ([`count`]). A lookup finds its row in a [`join_index`]. State knows no threads and no wall clock.
+//! combined by a [`gag`] and read out; those of sessions merge as they touch ([`session`]), those of so many rows of a key as they come ([`count`]). A [`join`] finds rows in buckets. State knows no threads and no wall clock.
 //!
 //! In reading order: `work` (how much one call does), `two_stacks` (totals from which nothing is subtracted), [`kernel`] (what the runtime calls for each block), [`profile`] (what it says of the rows it saw), [`aggregates`] (what is kept of values, and how it is combined), [`layout`] (what an entry holds), [`table`],
-//! [`slice`] (the tables of the slices that are open), [`pieces`] (of many small slices together), [`gag`] (windows from slices), `correction` (windows that have been reported), [`session`] (sessions from pieces), [`count`] (windows of so many rows of a key), [`ranking`] (the first rows of windows), [`window`], [`waiting`] (windows on their way out), [`over`] (functions of the rows before a row), [`join_index`], [`snapshot`] (all of this as bytes), [`vector`] (what loops over columns have in common).
+//! [`slice`] (the tables of the slices that are open), [`pieces`] (of many small slices together), [`gag`] (windows from slices), `correction` (windows that have been reported), [`session`] (sessions from pieces), [`count`] (windows of so many rows of a key), [`ranking`] (the first rows of windows), [`window`], [`waiting`] (windows on their way out), [`over`] (functions of the rows before a row), [`join`] (rows found by key), [`snapshot`] (all of this as bytes), [`vector`] (what loops over columns have in common).
 
 mod work;
 
@@ -43,7 +43,7 @@ pub mod waiting;
 
 pub mod over;
 
-pub mod join_index;
+pub mod join;
 
 pub mod snapshot;
 

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::DataType;
 use pelton_data::aggregate::{Accumulator, KeyColumn};
-use pelton_state::join_index::JoinIndex;
+use pelton_state::join::Bucket;
 use pelton_state::layout::EntryLayout;
 use pelton_state::table::{IntegerMode, LookupKeys, Numbering, Table};
 
 /// Rows by `id`, of which 3 is missing; their `group` lies far apart.
-fn index() -> Arc<JoinIndex> {
+fn bucket() -> Arc<Bucket> {
     let columns: [(&str, ArrayRef); 2] =
         [("id", Arc::new(Int64Array::from(vec![1, 2, 4]))), ("group", Arc::new(Int64Array::from(vec![7, 1 << 40, 7])))];
-    Arc::new(JoinIndex::new(RecordBatch::try_from_iter(columns).unwrap(), &[0]))
+    Arc::new(Bucket::new(RecordBatch::try_from_iter(columns).unwrap(), &[0]))
 }
 
-fn lookup_keys(index: &Arc<JoinIndex>, numbering: Numbering, keep_unmatched: bool) -> LookupKeys {
-    LookupKeys { index: index.clone(), columns: vec![1], numbering, keep_unmatched }
+fn lookup_keys(bucket: &Arc<Bucket>, numbering: Numbering, keep_unmatched: bool) -> LookupKeys<'_> {
+    LookupKeys { bucket, columns: &[1], numbering, keep_unmatched }
 }
 
 fn table() -> Table {
@@ -33,21 +33,21 @@ fn find(table: &mut Table, keys: &[i64]) -> Vec<u32> {
     entries
 }
 
-fn discard(table: &mut Table, keys: &LookupKeys, number: u32) {
+fn discard(table: &mut Table, keys: &LookupKeys<'_>, number: u32) {
     let mut numbers = vec![number];
     table.discard_unknown(keys, &mut numbers);
     assert_eq!(numbers, [number]);
 }
 
-fn known(table: &mut Table, keys: &LookupKeys) -> Vec<bool> {
+fn known(table: &mut Table, keys: &LookupKeys<'_>) -> Vec<bool> {
     table.lookup_entries(keys).iter().map(|&address| address != 0).collect()
 }
 
 #[test]
 fn there_is_an_address_for_each_number_and_one_for_rows_that_found_none() {
-    let (index, mut table) = (index(), table());
-    let by_row = lookup_keys(&index, Numbering::Row, false);
-    let by_place = lookup_keys(&index, Numbering::Place, false);
+    let (bucket, mut table) = (bucket(), table());
+    let by_row = lookup_keys(&bucket, Numbering::Row, false);
+    let by_place = lookup_keys(&bucket, Numbering::Place, false);
     assert_eq!((by_row.length(), by_place.length()), (3, 4));
     let entries = find(&mut table, &[7, 1 << 40]);
     table.keep_lookup_entries(&by_row, &[0, 2, 1], &[entries[0], entries[0], entries[1]]);
@@ -66,8 +66,8 @@ fn there_is_an_address_for_each_number_and_one_for_rows_that_found_none() {
 
 #[test]
 fn each_number_that_is_not_known_is_to_be_found_once() {
-    let (index, mut table) = (index(), table());
-    let keys = lookup_keys(&index, Numbering::Row, false);
+    let (bucket, mut table) = (bucket(), table());
+    let keys = lookup_keys(&bucket, Numbering::Row, false);
     let entries = find(&mut table, &[7]);
     table.keep_lookup_entries(&keys, &[1], &entries);
     let mut numbers = vec![2, 1, 0, 2, 1, 0, 2];
@@ -83,8 +83,8 @@ fn each_number_that_is_not_known_is_to_be_found_once() {
 
 #[test]
 fn inner_and_left_joins_with_one_table_are_kept_apart() {
-    let (index, mut table) = (index(), table());
-    let (inner, left) = (lookup_keys(&index, Numbering::Row, false), lookup_keys(&index, Numbering::Row, true));
+    let (bucket, mut table) = (bucket(), table());
+    let (inner, left) = (lookup_keys(&bucket, Numbering::Row, false), lookup_keys(&bucket, Numbering::Row, true));
     discard(&mut table, &inner, 3);
     assert_eq!(known(&mut table, &left), [false; 4]);
     let null = table.null_entry();
@@ -95,8 +95,8 @@ fn inner_and_left_joins_with_one_table_are_kept_apart() {
 
 #[test]
 fn nothing_is_known_of_entries_that_have_moved() {
-    let (index, mut table) = (index(), table());
-    let keys = lookup_keys(&index, Numbering::Row, false);
+    let (bucket, mut table) = (bucket(), table());
+    let keys = lookup_keys(&bucket, Numbering::Row, false);
     let keep = |table: &mut Table| {
         let entries = find(table, &[7]);
         table.keep_lookup_entries(&keys, &[0, 2], &[entries[0], entries[0]]);
@@ -119,8 +119,8 @@ fn nothing_is_known_of_entries_that_have_moved() {
 #[test]
 fn a_short_slice_does_not_pay_for_a_long_table() {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
-    let index = Arc::new(JoinIndex::new(RecordBatch::try_from_iter([("id", ids)]).unwrap(), &[0]));
-    let keys = LookupKeys { index, columns: vec![0], numbering: Numbering::Place, keep_unmatched: false };
+    let bucket = Arc::new(Bucket::new(RecordBatch::try_from_iter([("id", ids)]).unwrap(), &[0]));
+    let keys = LookupKeys { bucket: &bucket, columns: &[0], numbering: Numbering::Place, keep_unmatched: false };
     let mut table = table();
     assert_eq!([100, 100, 100, 1].map(|rows| table.keeps_lookup_entries(&keys, rows)), [false, false, true, true]);
     table.clear();

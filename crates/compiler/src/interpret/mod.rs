@@ -24,7 +24,7 @@ use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::column::logical_type;
 use pelton_plan::pipeline::{Program, Step, Target};
 use pelton_state::count::RowCounter;
-use pelton_state::join_index::JoinIndex;
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
 use pelton_state::table::{Entries, Table};
 
@@ -33,18 +33,14 @@ use crate::fold::Kept;
 use expression::Expression;
 use rows::{Origin, Rows};
 
-/// The interpreted code of `program.pipelines[pipeline]`; `lookups` are the program's, loaded.
+/// The interpreted code of `program.pipelines[pipeline]`.
 ///
 /// # Errors
 /// Where an expression has no type, or an aggregate does not take its argument's type.
-pub fn interpret(
-    program: &Program,
-    pipeline: usize,
-    lookups: &[Arc<JoinIndex>],
-) -> Result<Arc<dyn Kernel>, CompileError> {
+pub fn interpret(program: &Program, pipeline: usize) -> Result<Arc<dyn Kernel>, CompileError> {
     let planned = &program.pipelines[pipeline];
     let mut columns = PipelineColumns::of_input(&planned.input_schema);
-    let steps = planned.steps.iter().map(|step| columns.add_step(step, lookups)).collect::<Result<Vec<_>, _>>()?;
+    let steps = planned.steps.iter().map(|step| columns.add_step(step)).collect::<Result<Vec<_>, _>>()?;
     let target = InterpretedTarget::new(program, pipeline, &columns.schema())?;
     Ok(Arc::new(Interpreter { origins: columns.origins, steps, target }))
 }
@@ -68,7 +64,7 @@ impl PipelineColumns {
         Schema::new(self.fields.clone())
     }
 
-    fn add_step(&mut self, step: &Step, tables: &[Arc<JoinIndex>]) -> Result<InterpretedStep, CompileError> {
+    fn add_step(&mut self, step: &Step) -> Result<InterpretedStep, CompileError> {
         match step {
             Step::Filter(predicate) => {
                 Ok(InterpretedStep::Filter(Expression::new(predicate, &self.schema(), Some(&DataType::Boolean))?))
@@ -80,7 +76,7 @@ impl PipelineColumns {
                 self.lookups += 1;
                 self.origins.extend(columns.iter().map(|&column| Origin::Lookup { lookup, column }));
                 self.fields.extend(fields.iter().cloned());
-                Ok(InterpretedStep::Lookup { table: tables[*table].clone(), keys, keep_unmatched: *keep_unmatched })
+                Ok(InterpretedStep::Lookup { table: *table, keys, keep_unmatched: *keep_unmatched })
             }
         }
     }
@@ -100,7 +96,12 @@ pub(crate) fn key_expression(planned: &Arc<dyn PhysicalExpr>, schema: &Schema) -
 #[derive(Debug)]
 enum InterpretedStep {
     Filter(Expression),
-    Lookup { table: Arc<JoinIndex>, keys: Vec<Expression>, keep_unmatched: bool },
+    Lookup {
+        /// Which of the program's tables.
+        table: usize,
+        keys: Vec<Expression>,
+        keep_unmatched: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -211,7 +212,7 @@ struct Interpreter {
 
 impl Interpreter {
     /// The rows that pass all steps; later steps see only the survivors of earlier ones.
-    fn surviving_rows<'a>(&'a self, input: KernelInput<'a>) -> Result<Rows<'a>, KernelError> {
+    fn surviving_rows<'a>(&'a self, input: KernelInput<'a>, lookups: &'a Lookups) -> Result<Rows<'a>, KernelError> {
         let mut rows = Rows::new(input, &self.origins);
         for step in &self.steps {
             if rows.len() == 0 {
@@ -225,8 +226,9 @@ impl Interpreter {
                 InterpretedStep::Lookup { table, keys, keep_unmatched } => {
                     let keys = evaluate_all(keys, &mut rows)?;
                     let (mut positions, mut matches) = (Vec::new(), Vec::new());
-                    table.probe(&keys, None, rows.len(), *keep_unmatched, &mut positions, &mut matches);
-                    rows.join(table.clone(), positions, matches);
+                    let bucket = lookups.bucket(*table);
+                    bucket.probe(&keys, None, rows.len(), *keep_unmatched, &mut positions, &mut matches);
+                    rows.join(bucket, positions, matches);
                 }
             }
         }
@@ -234,11 +236,15 @@ impl Interpreter {
     }
 
     /// The rows for a window, where there are any.
-    fn evaluate<'a>(&'a self, input: KernelInput<'a>) -> Result<Option<Evaluated<'a>>, KernelError> {
+    fn evaluate<'a>(
+        &'a self,
+        input: KernelInput<'a>,
+        lookups: &'a Lookups,
+    ) -> Result<Option<Evaluated<'a>>, KernelError> {
         let InterpretedTarget::Window { keys, arguments, accumulators, position_input } = &self.target else {
             panic!("this pipeline ends in a stream");
         };
-        let mut rows = self.surviving_rows(input)?;
+        let mut rows = self.surviving_rows(input, lookups)?;
         if rows.len() == 0 {
             return Ok(None);
         }
@@ -279,8 +285,14 @@ impl Kernel for Interpreter {
         Tier::Interpreted
     }
 
-    fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
-        let Some(evaluated) = self.evaluate(input)? else { return Ok(()) };
+    fn aggregate(
+        &self,
+        input: KernelInput<'_>,
+        lookups: &Lookups,
+        table: &mut Table,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        let Some(evaluated) = self.evaluate(input, lookups)? else { return Ok(()) };
         let entries = aggregate::find_entries(table, &evaluated.keys, scratch);
         evaluated.update(table, entries);
         Ok(())
@@ -289,10 +301,11 @@ impl Kernel for Interpreter {
     fn count(
         &self,
         input: KernelInput<'_>,
+        lookups: &Lookups,
         counter: &mut RowCounter,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
-        let Some(evaluated) = self.evaluate(input)? else { return Ok(()) };
+        let Some(evaluated) = self.evaluate(input, lookups)? else { return Ok(()) };
         aggregate::find_entries(counter.keys(), &evaluated.keys, scratch);
         counter.place(&mut scratch.entries);
         evaluated.update(counter.values(), Entries::Each(&scratch.entries));
@@ -303,6 +316,7 @@ impl Kernel for Interpreter {
     fn emit(
         &self,
         inputs: &[KernelInput<'_>],
+        lookups: &Lookups,
         output: &mut Vec<RecordBatch>,
         _scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
@@ -310,7 +324,7 @@ impl Kernel for Interpreter {
             panic!("this pipeline ends in a window");
         };
         for &input in inputs {
-            let mut rows = self.surviving_rows(input)?;
+            let mut rows = self.surviving_rows(input, lookups)?;
             if rows.len() == 0 {
                 continue;
             }

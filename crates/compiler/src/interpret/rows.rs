@@ -1,7 +1,5 @@
 //! The rows of one call that are still alive, and their columns.
 
-use std::sync::Arc;
-
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{filter, take};
@@ -9,7 +7,7 @@ use arrow::datatypes::UInt32Type;
 use datafusion_expr::ColumnarValue;
 use pelton_data::aggregate::position;
 use pelton_data::{Block, Provenance};
-use pelton_state::join_index::JoinIndex;
+use pelton_state::join::Bucket;
 use pelton_state::kernel::KernelInput;
 use pelton_state::table::Positions;
 
@@ -37,7 +35,7 @@ pub(crate) struct Rows<'a> {
     origins: &'a [Origin],
     selected: Selected,
     /// For each lookup done: the table, and for each selected row its match, NULL for none.
-    matches: Vec<(Arc<JoinIndex>, UInt32Array)>,
+    matches: Vec<(&'a Bucket, UInt32Array)>,
     gathered: Vec<Option<ArrayRef>>,
 }
 
@@ -70,7 +68,7 @@ impl<'a> Rows<'a> {
         block: &'a Block,
         origins: &'a [Origin],
         rows: Vec<u32>,
-        matches: Vec<(Arc<JoinIndex>, Vec<u32>)>,
+        matches: Vec<(&'a Bucket, Vec<u32>)>,
     ) -> Rows<'a> {
         let matches = matches.into_iter().map(|(table, rows)| (table, matched_rows(rows))).collect();
         Rows { block, origins, selected: Selected::Rows(rows.into()), matches, gathered: vec![None; origins.len()] }
@@ -153,7 +151,7 @@ impl<'a> Rows<'a> {
 
     /// Joins the rows to rows of `table`: `positions` are the rows' positions, ascending and once for each match, and
     /// `matches` the rows of the table, `u32::MAX` for a row that stays without one.
-    pub(crate) fn join(&mut self, table: Arc<JoinIndex>, positions: Vec<u32>, matches: Vec<u32>) {
+    pub(crate) fn join(&mut self, table: &'a Bucket, positions: Vec<u32>, matches: Vec<u32>) {
         self.gathered.fill(None);
         let positions = UInt32Array::from(positions);
         let rows = match &self.selected {

@@ -1,9 +1,9 @@
 //! Rows that are alive to the entries of the rows that they looked up.
 
 use pelton_data::abi::Status;
-use pelton_state::join_index::UNMATCHED;
+use pelton_state::join::{Lookups, UNMATCHED};
 use pelton_state::kernel::{KernelError, Scratch};
-use pelton_state::table::{Entries, LookupKeys, Table};
+use pelton_state::table::{Entries, LookupKeys, Numbering, Table};
 
 use super::aggregate::BATCH;
 use super::call::Call;
@@ -14,8 +14,12 @@ use crate::interpret::rows::{gather, matched_rows};
 
 /// How a pipeline adds rows to a table where the row that a lookup found says which group a row belongs to.
 pub(crate) struct ByLookup {
-    /// Which looked-up rows have which entries.
-    pub(crate) keys: LookupKeys,
+    /// The columns of the looked-up table that are the key, in the order of the key columns.
+    pub(crate) columns: Vec<usize>,
+    /// What numbers looked-up rows.
+    pub(crate) numbering: Numbering,
+    /// Whether rows that found none have a group.
+    pub(crate) keep_unmatched: bool,
     /// Which lookup of the pipeline.
     pub(crate) lookup: usize,
     /// Lists what is looked up, where the loop over rows does the lookup itself: it is the pipeline's last step then, and left out.
@@ -25,11 +29,26 @@ pub(crate) struct ByLookup {
 }
 
 impl ByLookup {
+    /// Which looked-up rows have which entries; `None` where the table has another shape than the loop is for. `tables` says which of the program's tables
+    /// each lookup reads.
+    pub(crate) fn keys<'a>(&'a self, tables: &[usize], lookups: &'a Lookups) -> Option<LookupKeys<'a>> {
+        let ByLookup { columns, numbering, keep_unmatched, .. } = self;
+        let bucket = lookups.bucket(tables[self.lookup]);
+        let is_of_shape = *numbering == Numbering::Row || bucket.dense().is_some();
+        is_of_shape.then_some(LookupKeys { bucket, columns, numbering: *numbering, keep_unmatched: *keep_unmatched })
+    }
+
     /// Adds all rows of a call.
     ///
     /// # Errors
     /// Where an expression fails.
-    pub(crate) fn run(&self, call: &Call<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
+    pub(crate) fn run(
+        &self,
+        call: &Call<'_>,
+        keys: &LookupKeys<'_>,
+        table: &mut Table,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
         if call.count == 0 {
             return Ok(());
         }
@@ -37,9 +56,9 @@ impl ByLookup {
         let mut position = 0;
         loop {
             let mut frame = call.frame(&bound, position, call.count);
-            frame.dense_base = self.keys.index.dense().map_or(0, |(base, _)| base);
-            frame.dense_length = self.keys.length() as u64;
-            frame.lookup_entries = table.lookup_entries(&self.keys).as_ptr();
+            frame.dense_base = keys.bucket.dense().map_or(0, |(base, _)| base);
+            frame.dense_length = keys.length() as u64;
+            frame.lookup_entries = table.lookup_entries(keys).as_ptr();
             // SAFETY: there is an address for each number and one for rows that found none. Those that are not zero are of
             // entries with the layout that the updates were planned for, which stay where they are during the call.
             let status = unsafe { call.run(&self.update, &bound, &mut frame)? };
@@ -47,8 +66,8 @@ impl ByLookup {
                 return Ok(());
             }
             position = frame.position as usize;
-            let numbers = self.numbers(call, scratch, position, (position + BATCH).min(call.count))?;
-            self.find(table, scratch, numbers);
+            let numbers = self.numbers(call, keys, scratch, position, (position + BATCH).min(call.count))?;
+            self.find(table, keys, scratch, numbers);
         }
     }
 
@@ -56,17 +75,18 @@ impl ByLookup {
     fn numbers(
         &self,
         call: &Call<'_>,
+        keys: &LookupKeys<'_>,
         scratch: &mut Scratch,
         start: usize,
         end: usize,
     ) -> Result<Vec<u32>, KernelError> {
-        let length = self.keys.length() as u32;
-        let Some(keys) = &self.probe_keys else {
+        let length = keys.length() as u32;
+        let Some(code) = &self.probe_keys else {
             return Ok(call.matches[self.lookup][start..end].iter().map(|&row| row.min(length)).collect());
         };
-        let (base, index) = self.keys.index.dense().expect("the loop was made for a dense index");
-        let bound = call.bind(keys)?;
-        list_keys(call, keys, &bound, scratch, start, end)?;
+        let (base, index) = keys.bucket.dense().expect("the loop was made for a dense index");
+        let bound = call.bind(code)?;
+        list_keys(call, code, &bound, scratch, start, end)?;
         let validity = scratch.spare[0].iter().map(|&valid| valid == 1).chain(std::iter::repeat(true));
         let keys = scratch.integers.iter().zip(validity);
         let place = |(&key, valid): (&i64, bool)| {
@@ -77,23 +97,23 @@ impl ByLookup {
     }
 
     /// Finds those entries of the numbers that are not known.
-    fn find(&self, table: &mut Table, scratch: &mut Scratch, mut numbers: Vec<u32>) {
-        table.discard_unknown(&self.keys, &mut numbers);
-        let row = |number: u32| match (&self.probe_keys, self.keys.index.dense()) {
+    fn find(&self, table: &mut Table, keys: &LookupKeys<'_>, scratch: &mut Scratch, mut numbers: Vec<u32>) {
+        table.discard_unknown(keys, &mut numbers);
+        let row = |number: u32| match (&self.probe_keys, keys.bucket.dense()) {
             (Some(_), Some((_, rows))) => rows.get(number as usize).copied().unwrap_or(UNMATCHED),
-            _ if number as usize == self.keys.length() => UNMATCHED,
+            _ if number as usize == keys.length() => UNMATCHED,
             _ => number,
         };
-        if !self.keys.keep_unmatched {
+        if !self.keep_unmatched {
             numbers.retain(|&number| row(number) != UNMATCHED);
         }
         if numbers.is_empty() {
             return;
         }
         let rows = matched_rows(numbers.iter().map(|&number| row(number)).collect());
-        let columns = self.keys.columns.iter();
-        let keys: Vec<_> = columns.map(|&column| gather(self.keys.index.columns().column(column), &rows)).collect();
-        let Entries::Each(entries) = find_entries(table, &keys, scratch) else { unreachable!("the table has keys") };
-        table.keep_lookup_entries(&self.keys, &numbers, entries);
+        let columns = self.columns.iter().map(|&column| gather(keys.bucket.columns().column(column), &rows));
+        let columns: Vec<_> = columns.collect();
+        let Entries::Each(entries) = find_entries(table, &columns, scratch) else { unreachable!("the table has keys") };
+        table.keep_lookup_entries(keys, &numbers, entries);
     }
 }

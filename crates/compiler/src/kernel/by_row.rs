@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use pelton_data::Block;
 use pelton_data::abi::{SliceTable, Status};
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{KernelError, KernelInput, Scratch};
 use pelton_state::slice::{Belong, SLICES_BY_TIME_MAX, SliceRows, SliceStore};
 use pelton_state::table::{IntegerMode, Table};
@@ -242,12 +243,12 @@ impl CompiledKernel {
     pub(super) fn aggregate_by_row(
         &self,
         by_row: &ByRow<'_>,
-        block: &Block,
+        (block, lookups): (&Block, &Lookups),
         store: &mut SliceStore,
         scratch: &mut Scratch,
     ) -> Result<usize, KernelError> {
         let Range { start: first, end } = by_row.slices[0].rows;
-        let call = self.surviving(&self.steps, KernelInput { block, first, end, mask: None }, scratch)?;
+        let call = self.surviving(&self.steps, KernelInput { block, first, end, mask: None }, lookups, scratch)?;
         let mut numbers = std::mem::take(&mut call.spare.borrow_mut().numbers);
         let position = if call.count > 0 { by_row.run(&call, &mut numbers, store, scratch)? } else { 0 };
         let row = if position == call.count { end } else { call.row(position) };

@@ -11,12 +11,13 @@ use pelton_data::Block;
 use pelton_data::abi::{CallFrame, ColumnPointer, OutputPointer, Status};
 use pelton_data::aggregate::position;
 use pelton_data::column::{Layout, align_bits, validity_ptr, values_ptr};
+use pelton_state::join::{Bucket, Lookups};
 use pelton_state::kernel::{KernelError, KernelInput, Scratch};
 use pelton_state::table::Positions;
 
-use super::Select;
 use super::ahead::{self, Columns};
 use super::loops::{Loop, Shared};
+use super::primitive::Select;
 use super::spare::Spare;
 use crate::interpret::rows::{Origin, Rows};
 use crate::lower::function::{Effect, Variant, column_slot};
@@ -27,6 +28,8 @@ use crate::select::{Level, append_rows};
 pub(crate) struct Call<'a> {
     /// What the kernel's functions share.
     pub(crate) shared: &'a Shared,
+    /// The tables of the program.
+    lookups: &'a Lookups,
     /// The block.
     pub(crate) block: &'a Block,
     /// First row, where rows are a range.
@@ -51,7 +54,7 @@ pub(crate) struct Call<'a> {
     pub(super) spare: RefCell<Box<Spare>>,
 }
 
-/// Columns that machine code reads in a call: points into the call's block, into tables of its kernel, and into what it holds itself.
+/// Columns that machine code reads in a call: points into the call's block and lookup tables, and into what it holds itself.
 #[derive(Default)]
 pub(crate) struct Bound {
     pointers: Vec<ColumnPointer>,
@@ -86,8 +89,8 @@ impl<'a> Call<'a> {
     /// The rows of a call whose bit in `mask` is set, all where there is none. `selection` is an empty buffer to list rows in, where they are not a range.
     pub(crate) fn new(
         shared: &'a Shared,
-        input: KernelInput<'a>,
-        mask: Option<&[u64]>,
+        lookups: &'a Lookups,
+        (input, mask): (KernelInput<'a>, Option<&[u64]>),
         mut selection: Vec<u32>,
         mut spare: Box<Spare>,
     ) -> Call<'a> {
@@ -99,21 +102,27 @@ impl<'a> Call<'a> {
         // Where all rows pass, they need not be listed.
         if mask.is_none() || selection.len() == end - first {
             spare.rows = selection;
-            return Call::of(shared, block, (first, end - first), None, spare);
+            return Call::of(shared, lookups, block, (first, end - first, None), spare);
         }
-        Call::of(shared, block, (first, selection.len()), Some(selection), spare)
+        Call::of(shared, lookups, block, (first, selection.len(), Some(selection)), spare)
     }
 
     /// Rows of a block in a given order.
-    pub(crate) fn of_rows(shared: &'a Shared, block: &'a Block, rows: Vec<u32>, spare: Box<Spare>) -> Call<'a> {
-        Call::of(shared, block, (0, rows.len()), Some(rows), spare)
+    pub(crate) fn of_rows(
+        shared: &'a Shared,
+        lookups: &'a Lookups,
+        block: &'a Block,
+        rows: Vec<u32>,
+        spare: Box<Spare>,
+    ) -> Call<'a> {
+        Call::of(shared, lookups, block, (0, rows.len(), Some(rows)), spare)
     }
 
     fn of(
         shared: &'a Shared,
+        lookups: &'a Lookups,
         block: &'a Block,
-        (first, count): (usize, usize),
-        selection: Option<Vec<u32>>,
+        (first, count, selection): (usize, usize, Option<Vec<u32>>),
         mut spare: Box<Spare>,
     ) -> Call<'a> {
         let mut computed = std::mem::take(&mut spare.computed);
@@ -123,6 +132,7 @@ impl<'a> Call<'a> {
         let spare = RefCell::new(spare);
         Call {
             shared,
+            lookups,
             block,
             first,
             count,
@@ -183,12 +193,16 @@ impl<'a> Call<'a> {
 
     /// The rows as the interpreter sees them.
     pub(crate) fn rows(&self) -> Rows<'a> {
-        let matches =
-            self.shared.tables.iter().zip(&self.matches).map(|((table, _), rows)| (table.clone(), rows.clone()));
+        let matches = self.matches.iter().enumerate().map(|(lookup, rows)| (self.bucket(lookup), rows.clone()));
         match &self.selection {
             None => Rows::of_range(self.block, &self.shared.origins, self.first..self.first + self.count),
             Some(selection) => Rows::of_list(self.block, &self.shared.origins, selection.clone(), matches.collect()),
         }
+    }
+
+    /// What a lookup of the pipeline finds rows in.
+    pub(crate) fn bucket(&self, lookup: usize) -> &'a Bucket {
+        self.lookups.bucket(self.shared.tables[lookup])
     }
 
     /// Where the rows stand in input `input` of an aggregation.
@@ -260,7 +274,7 @@ impl<'a> Call<'a> {
                 Cow::Borrowed(&self.block.raw_columns()[column])
             }
             Origin::Block(column) => self.block.column(column),
-            Origin::Lookup { lookup, column } => Cow::Borrowed(&self.shared.tables[lookup].1[column]),
+            Origin::Lookup { lookup, column } => Cow::Borrowed(self.bucket(lookup).columns().column(column)),
         }
     }
 
@@ -290,13 +304,16 @@ impl<'a> Call<'a> {
     }
 
     fn pointer(&self, array: &dyn Array) -> ColumnPointer {
-        let ones = self.shared.ones.as_ptr();
+        let valid = self.lookups.valid();
         if array.is_empty() {
-            return ColumnPointer { values: NO_ROW.as_ptr().cast(), validity: ones };
+            return ColumnPointer { values: NO_ROW.as_ptr().cast(), validity: valid.as_ptr() };
         }
-        assert!(array.len() <= self.shared.ones.len() * 8, "more rows than a block may have");
+        assert!(array.len() <= valid.len() * 8, "more rows than a block may have");
         let validity = validity_ptr(array);
-        ColumnPointer { values: values_ptr(array), validity: if validity.is_null() { ones } else { validity } }
+        ColumnPointer {
+            values: values_ptr(array),
+            validity: if validity.is_null() { valid.as_ptr() } else { validity },
+        }
     }
 
     /// A frame for the positions `start..end` of this call, in which nothing but the rows is set.
@@ -386,8 +403,8 @@ impl<'a> Call<'a> {
     /// Why the row at a position has no value.
     fn failure(&self, code: &Loop, position: usize) -> KernelError {
         let row = self.row(position) as u32;
-        let tables = self.shared.tables.iter().zip(&self.matches);
-        let matches = tables.map(|((table, _), rows)| (table.clone(), vec![rows[position]])).collect();
+        let matches = self.matches.iter().enumerate();
+        let matches = matches.map(|(lookup, rows)| (self.bucket(lookup), vec![rows[position]])).collect();
         let mut rows = Rows::of_list(self.block, &self.shared.origins, vec![row], matches);
         let error = code.planned.iter().find_map(|planned| planned.evaluate_array(&mut rows).err());
         error.unwrap_or_else(|| panic!("compiled code failed row {row}, which evaluates"))
@@ -491,6 +508,21 @@ impl<'a> Call<'a> {
         let spare = self.replace_rows(survivors, by_position);
         self.matches.push(matches);
         Ok(spare)
+    }
+
+    /// Joins rows to those that a bucket has for their keys.
+    pub(crate) fn look_up(
+        &mut self,
+        bucket: &Bucket,
+        keys: &[ArrayRef],
+        keep_unmatched: bool,
+        mut survivors: Vec<u32>,
+    ) -> Vec<u32> {
+        let mut matches = self.spare.get_mut().found.pop().unwrap_or_default();
+        bucket.probe(keys, None, self.count, keep_unmatched, &mut survivors, &mut matches);
+        let spare = self.keep_positions(survivors);
+        self.matches.push(matches);
+        spare
     }
 
     /// Keeps the rows listed by number, or by position. Returns a buffer that is no longer needed.

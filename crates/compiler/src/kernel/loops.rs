@@ -1,10 +1,7 @@
 //! The loops of a kernel, and what they share.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
-
-use arrow::array::ArrayRef;
-use pelton_state::join_index::JoinIndex;
+use std::sync::OnceLock;
 
 use crate::code_memory::Code;
 use crate::error::CompileError;
@@ -26,10 +23,8 @@ pub(crate) struct Shared {
     pub(crate) origins: Vec<Origin>,
     /// Expressions that DataFusion evaluates before a function runs.
     pub(crate) foreign: Vec<Expression>,
-    /// The looked-up tables, lookup by lookup, with their columns as machine code reads them.
-    pub(crate) tables: Vec<(Arc<JoinIndex>, Vec<ArrayRef>)>,
-    /// Validity bits for as many rows as any column has.
-    pub(crate) ones: Vec<u8>,
+    /// For each lookup, which of the program's tables it looks rows up in.
+    pub(crate) tables: Vec<usize>,
 }
 
 /// A loop of machine code over the positions of a call, compiled for the calls that occur.

@@ -4,7 +4,9 @@
 //! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
 //! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
 //!
-//! In reading order: [`loops`], [`call`], [`ahead`] (columns fetched before they are read), [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`integer_keys`], [`by_row`], [`by_lookup`] and [`count`] (tables).
+//! In reading order: [`primitive`], [`loops`], [`call`], [`ahead`] (columns fetched before they are read), [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`integer_keys`], [`by_row`], [`by_lookup`] and [`count`] (tables).
+
+pub(crate) mod primitive;
 
 pub(crate) mod loops;
 
@@ -36,23 +38,23 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use pelton_data::Block;
 use pelton_state::count::RowCounter;
-use pelton_state::join_index::JoinIndex;
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
 use pelton_state::profile::{Predicate, PredicateOrder, Profile};
 use pelton_state::slice::{Belong, SliceRows, SliceStore};
 use pelton_state::table::Table;
 
 use crate::fold::Kept;
-use crate::interpret::expression::Expression;
-use crate::select::{Integers, Level, Selector, append_rows, refine_between, set_range};
+use crate::select::{Integers, Level, append_rows, refine_between, set_range};
 use aggregate::Aggregation;
 use by_row::ByRow;
 use call::{Call, positions_between};
 use few::FewRows;
 use loops::{Loop, Shared};
+use primitive::Select;
 use project::Projection;
 use spare::Spare;
 
@@ -76,18 +78,6 @@ pub(crate) struct CompiledKernel {
     pub(crate) fetches_ahead: bool,
 }
 
-/// A predicate over one column of the block.
-pub(crate) struct Select {
-    /// The column.
-    pub(crate) column: usize,
-    /// Its type, as blocks have it.
-    pub(crate) data_type: DataType,
-    /// The test.
-    pub(crate) selector: Selector,
-    /// As planned, for people.
-    pub(crate) planned: Expression,
-}
-
 /// One step of a compiled pipeline.
 #[expect(clippy::large_enum_variant, reason = "made once a kernel, and not moved after")]
 pub(crate) enum CompiledStep {
@@ -98,13 +88,11 @@ pub(crate) enum CompiledStep {
         /// Foreign columns computed for it or before that are needed again.
         carried: Vec<usize>,
     },
-    /// Joins each row to its matches in a table.
+    /// Joins each row to its matches in the table of that lookup.
     Lookup {
-        /// The table.
-        table: Arc<JoinIndex>,
         /// One column for each key of the table.
         keys: Projection,
-        /// Finds rows in a dense index.
+        /// Finds rows in a dense index of unique keys, where that is what the table is expected to have.
         probe: Option<Loop>,
         /// Whether rows without a match stay.
         keep_unmatched: bool,
@@ -170,15 +158,16 @@ impl CompiledKernel {
         &'a self,
         steps: &'a [Arc<CompiledStep>],
         input: KernelInput<'a>,
+        lookups: &'a Lookups,
         scratch: &mut Scratch,
     ) -> Result<Call<'a>, KernelError> {
         let (rows, spare) = (std::mem::take(&mut scratch.selection), Spare::take(scratch));
         let (over_blocks, listed) = self.selects.split_at(self.order.over_blocks);
         let mut call = if over_blocks.is_empty() {
-            Call::new(&self.shared, input, input.mask, rows, spare)
+            Call::new(&self.shared, lookups, (input, input.mask), rows, spare)
         } else {
             self.select(over_blocks, input, &mut scratch.mask);
-            Call::new(&self.shared, input, Some(&scratch.mask), rows, spare)
+            Call::new(&self.shared, lookups, (input, Some(&scratch.mask)), rows, spare)
         };
         listed.iter().for_each(|select| call.keep_selected(select));
         (call.fetches_ahead, call.checks_nulls) = (self.fetches_ahead, scratch.checks_nulls);
@@ -191,6 +180,7 @@ impl CompiledKernel {
         &'a self,
         block: &'a Block,
         slices: &[SliceRows],
+        lookups: &'a Lookups,
         scratch: &mut Scratch,
     ) -> (Call<'a>, Vec<usize>) {
         let first = slices.iter().map(|slice| slice.rows.start).min().unwrap_or(0);
@@ -207,7 +197,7 @@ impl CompiledKernel {
             append_rows(Level::best(), mask, slice.rows.start, slice.rows.end, &mut rows);
             rows.len()
         }));
-        let mut call = Call::of_rows(&self.shared, block, rows, spare);
+        let mut call = Call::of_rows(&self.shared, lookups, block, rows, spare);
         (call.fetches_ahead, call.checks_nulls) = (self.fetches_ahead, scratch.checks_nulls);
         (call, ends)
     }
@@ -216,8 +206,8 @@ impl CompiledKernel {
     fn aggregate_by_slice(
         &self,
         aggregation: &Aggregation,
-        block: &Block,
-        slices: &[SliceRows],
+        (block, slices): (&Block, &[SliceRows]),
+        lookups: &Lookups,
         store: &mut SliceStore,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
@@ -228,12 +218,12 @@ impl CompiledKernel {
         let (call, ends) = match slices {
             [first, .., last] if is_listed && are_runs => {
                 let input = KernelInput { block, first: first.rows.start, end: last.rows.end, mask: None };
-                let call = self.surviving(&self.steps, input, scratch)?;
+                let call = self.surviving(&self.steps, input, lookups, scratch)?;
                 let ends = call.ends(slices.iter().map(|slice| slice.rows.end));
                 (call, ends)
             }
-            [_, _, ..] if is_listed && self.steps.is_empty() => self.selected_by_slice(block, slices, scratch),
-            _ => return self.aggregate_each(block, slices, store, scratch),
+            [_, _, ..] if is_listed && self.steps.is_empty() => self.selected_by_slice(block, slices, lookups, scratch),
+            _ => return self.aggregate_each(block, slices, lookups, store, scratch),
         };
         if call.count > 0 {
             let arguments = aggregation.arguments(&call)?;
@@ -264,6 +254,7 @@ impl CompiledKernel {
         &self,
         block: &Block,
         slices: &[SliceRows],
+        lookups: &Lookups,
         store: &mut SliceStore,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
@@ -277,7 +268,7 @@ impl CompiledKernel {
             }
             let Range { start: first, end } = slice.rows;
             let input = KernelInput { block, first, end, mask: is_masked.then_some(mask.as_slice()) };
-            self.aggregate(input, store.table(slice.slice), scratch)
+            self.aggregate(input, lookups, store.table(slice.slice), scratch)
         });
         scratch.slice_mask = mask;
         added
@@ -309,19 +300,16 @@ impl CompiledKernel {
             }
             match step.as_ref() {
                 CompiledStep::Keep { code, carried } => spare = call.keep(code, carried, spare)?,
-                CompiledStep::Lookup { table, probe: Some(probe), .. } => {
-                    let index = table.dense().expect("the loop was made for a dense index");
-                    spare = call.probe(probe, index, spare)?;
-                }
-                CompiledStep::Lookup { table, keys, keep_unmatched, probe: None } => {
-                    let mut columns = Vec::new();
-                    keys.evaluate(call, &mut columns)?;
-                    let mut matches = call.spare.get_mut().found.pop().unwrap_or_default();
-                    matches.clear();
-                    spare.clear();
-                    table.probe(&columns, None, call.count, *keep_unmatched, &mut spare, &mut matches);
-                    spare = call.keep_positions(spare);
-                    call.matches.push(matches);
+                CompiledStep::Lookup { keys, keep_unmatched, probe } => {
+                    let bucket = call.bucket(call.matches.len());
+                    spare = match (probe, bucket.dense()) {
+                        (Some(probe), Some(index)) => call.probe(probe, index, spare)?,
+                        _ => {
+                            let mut columns = Vec::new();
+                            keys.evaluate(call, &mut columns)?;
+                            call.look_up(bucket, &columns, *keep_unmatched, spare)
+                        }
+                    };
                 }
             }
         }
@@ -356,7 +344,13 @@ impl Kernel for CompiledKernel {
         Tier::Compiled
     }
 
-    fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
+    fn aggregate(
+        &self,
+        input: KernelInput<'_>,
+        lookups: &Lookups,
+        table: &mut Table,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
         let CompiledTarget::Window(aggregation) = self.target.as_ref() else {
             panic!("this pipeline ends in a stream")
         };
@@ -365,12 +359,13 @@ impl Kernel for CompiledKernel {
             return Ok(());
         }
         let by_lookup = aggregation.by_lookup.as_ref();
-        let by_lookup = by_lookup.filter(|by| table.keeps_lookup_entries(&by.keys, input.end - input.first));
-        let is_left_out = by_lookup.is_some_and(|by| by.probe_keys.is_some());
+        let by_lookup = by_lookup.and_then(|by| Some((by, by.keys(&self.shared.tables, lookups)?)));
+        let by_lookup = by_lookup.filter(|(_, keys)| table.keeps_lookup_entries(keys, input.end - input.first));
+        let is_left_out = by_lookup.as_ref().is_some_and(|(by, _)| by.probe_keys.is_some());
         let steps = &self.steps[..self.steps.len() - usize::from(is_left_out)];
-        let call = self.surviving(steps, input, scratch)?;
+        let call = self.surviving(steps, input, lookups, scratch)?;
         match by_lookup {
-            Some(by_lookup) => by_lookup.run(&call, table, scratch)?,
+            Some((by_lookup, keys)) => by_lookup.run(&call, &keys, table, scratch)?,
             None if call.count == 0 => {}
             None => {
                 let arguments = aggregation.arguments(&call)?;
@@ -386,6 +381,7 @@ impl Kernel for CompiledKernel {
         &self,
         block: &Block,
         slices: &[SliceRows],
+        lookups: &Lookups,
         store: &mut SliceStore,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
@@ -394,25 +390,26 @@ impl Kernel for CompiledKernel {
         };
         let is_plain = aggregation.by_lookup.is_none() && self.steps.is_empty();
         let Some(by_row) = is_plain.then(|| ByRow::new(aggregation, block, slices, store)).flatten() else {
-            return self.aggregate_by_slice(aggregation, block, slices, store, scratch);
+            return self.aggregate_by_slice(aggregation, (block, slices), lookups, store, scratch);
         };
-        let row = self.aggregate_by_row(&by_row, block, store, scratch)?;
+        let row = self.aggregate_by_row(&by_row, (block, lookups), store, scratch)?;
         let rest = slices.iter().filter(|slice| row < slice.rows.end);
         let rest = rest.map(|slice| SliceRows { rows: row..slice.rows.end, ..slice.clone() });
         let rest: Vec<SliceRows> = rest.collect();
-        self.aggregate_by_slice(aggregation, block, &rest, store, scratch)
+        self.aggregate_by_slice(aggregation, (block, &rest), lookups, store, scratch)
     }
 
     fn count(
         &self,
         input: KernelInput<'_>,
+        lookups: &Lookups,
         counter: &mut RowCounter,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
         let CompiledTarget::Window(aggregation) = self.target.as_ref() else {
             panic!("this pipeline ends in a stream")
         };
-        let call = self.surviving(&self.steps, input, scratch)?;
+        let call = self.surviving(&self.steps, input, lookups, scratch)?;
         if call.count > 0 {
             let arguments = aggregation.arguments(&call)?;
             aggregation.run_counted(&call, &arguments, counter, scratch)?;
@@ -425,6 +422,7 @@ impl Kernel for CompiledKernel {
     fn emit(
         &self,
         inputs: &[KernelInput<'_>],
+        lookups: &Lookups,
         output: &mut Vec<RecordBatch>,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
@@ -434,7 +432,7 @@ impl Kernel for CompiledKernel {
         let columns = std::mem::take(&mut Spare::of(scratch).few);
         let mut few = FewRows::new(&self.shared.origins, projection, schema, inputs.len(), columns);
         let mut emit = |input: KernelInput<'_>| {
-            let call = self.surviving(&self.steps, input, scratch)?;
+            let call = self.surviving(&self.steps, input, lookups, scratch)?;
             if call.count > 0 && !few.take(&call) {
                 few.finish(output)?;
                 let mut columns = Vec::with_capacity(projection.columns.len());
@@ -482,7 +480,7 @@ impl Kernel for CompiledKernel {
         is_other.then(|| Arc::new(CompiledKernel { fetches_ahead: ahead, ..self.with_order(&self.order) }) as _)
     }
 
-    fn profile(&self, input: KernelInput<'_>, profile: &mut Profile, scratch: &mut Scratch) {
-        self.count_passing(input, profile, scratch);
+    fn profile(&self, input: KernelInput<'_>, lookups: &Lookups, profile: &mut Profile, scratch: &mut Scratch) {
+        self.count_passing(input, lookups, profile, scratch);
     }
 }

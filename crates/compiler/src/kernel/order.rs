@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{KernelInput, Scratch};
 use pelton_state::profile::{PREDICATES_MAX, Predicate, PredicateOrder, Profile};
 
 use super::call::Call;
 use super::loops::{Loop, Shared};
+use super::primitive::Select;
 use super::spare::Spare;
-use super::{CompiledKernel, CompiledStep, CompiledTarget, Select};
+use super::{CompiledKernel, CompiledStep, CompiledTarget};
 use crate::interpret::expression::Expression;
 use crate::lower::graph::Operation;
 use crate::select::{Level, set_range, words};
@@ -70,7 +72,13 @@ impl CompiledKernel {
     }
 
     /// Counts which of the rows pass the first predicates, each tested for all rows; loops, for those that all primitives leave.
-    pub(super) fn count_passing(&self, input: KernelInput<'_>, profile: &mut Profile, scratch: &mut Scratch) {
+    pub(super) fn count_passing(
+        &self,
+        input: KernelInput<'_>,
+        lookups: &Lookups,
+        profile: &mut Profile,
+        scratch: &mut Scratch,
+    ) {
         let KernelInput { block, first, end, .. } = input;
         profile.rows += (end - first) as u64;
         let mut within = Vec::new();
@@ -94,16 +102,22 @@ impl CompiledKernel {
         for (number, step) in loops.iter().zip(&self.steps) {
             let Some(counted) = masks.get_mut(number - self.selects.len()) else { continue };
             let CompiledStep::Keep { code, .. } = step.as_ref() else { unreachable!("predicates keep rows") };
-            *counted = self.passing(code, input, &left, scratch);
+            *counted = self.passing(code, (input, &left), lookups, scratch);
         }
         profile.loops.add(&left, &masks);
     }
 
     /// The bits of those rows of `left` that a loop keeps, which fails for none.
-    fn passing(&self, code: &Loop, input: KernelInput<'_>, left: &[u64], scratch: &mut Scratch) -> Vec<u64> {
+    fn passing(
+        &self,
+        code: &Loop,
+        (input, left): (KernelInput<'_>, &[u64]),
+        lookups: &Lookups,
+        scratch: &mut Scratch,
+    ) -> Vec<u64> {
         let mut mask = vec![0; words(input.block.rows())];
         let rows = std::mem::take(&mut scratch.selection);
-        let mut call = Call::new(&self.shared, input, Some(left), rows, Spare::take(scratch));
+        let mut call = Call::new(&self.shared, lookups, (input, Some(left)), rows, Spare::take(scratch));
         call.checks_nulls = scratch.checks_nulls;
         if call.count > 0 {
             let spare = std::mem::take(&mut scratch.lookup_rows);

@@ -33,7 +33,7 @@ pub(crate) mod plan;
 use std::sync::Arc;
 
 use pelton_plan::pipeline::Program;
-use pelton_state::join_index::JoinIndex;
+use pelton_state::join::Shape;
 use pelton_state::kernel::Kernel;
 
 use crate::describe::{KernelDescription, describe_kernel};
@@ -47,12 +47,13 @@ pub struct Compiled {
     pub description: KernelDescription,
 }
 
-/// Compiles `program.pipelines[pipeline]`; `lookups` are the program's, loaded.
+/// Compiles `program.pipelines[pipeline]` for lookup tables of these shapes, which are the program's. It takes tables of other shapes as well, and is
+/// slower then.
 ///
 /// # Errors
 /// Where an expression has no type, an aggregate does not take its argument's type, or code generation fails.
-pub fn compile(program: &Program, pipeline: usize, lookups: &[Arc<JoinIndex>]) -> Result<Compiled, CompileError> {
-    let kernel = plan::plan_kernel(program, pipeline, lookups)?;
+pub fn compile(program: &Program, pipeline: usize, shapes: &[Shape]) -> Result<Compiled, CompileError> {
+    let kernel = plan::plan_kernel(program, pipeline, shapes)?;
     plan::compile_likely(&kernel)?;
     let description = describe_kernel(&kernel);
     Ok(Compiled { kernel: Arc::new(kernel), description })

@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Schema};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{CastExpr, Column};
-use pelton_data::BLOCK_ROWS_MAX;
 use pelton_data::aggregate::{Accumulate, Accumulator};
-use pelton_data::column::{align_bits, logical_type};
+use pelton_data::column::logical_type;
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, TimeSource, WindowAggregate};
-use pelton_state::join_index::JoinIndex;
+use pelton_state::join::Shape;
 use pelton_state::layout::{EntryLayout, KeyLayout};
-use pelton_state::table::{LookupKeys, Numbering};
+use pelton_state::table::Numbering;
 
 use super::accumulate::Update;
 use super::function::{ColumnSource, Effect, LookupNumber, Place, RowIndex, Variant, Written};
@@ -28,8 +26,9 @@ use crate::interpret::rows::Origin;
 use crate::kernel::aggregate::{Aggregation, Dense, Fold, Grouping, is_block_column};
 use crate::kernel::by_lookup::ByLookup;
 use crate::kernel::loops::{Loop, Shared};
+use crate::kernel::primitive::Select;
 use crate::kernel::project::{Projected, Projection};
-use crate::kernel::{CompiledKernel, CompiledStep, CompiledTarget, Select};
+use crate::kernel::{CompiledKernel, CompiledStep, CompiledTarget};
 use crate::read_out::entry_layout;
 
 type Planned = Arc<dyn PhysicalExpr>;
@@ -38,7 +37,7 @@ type Planned = Arc<dyn PhysicalExpr>;
 pub(crate) fn plan_kernel(
     program: &Program,
     pipeline: usize,
-    lookups: &[Arc<JoinIndex>],
+    shapes: &[Shape],
 ) -> Result<CompiledKernel, CompileError> {
     let pipeline = &program.pipelines[pipeline];
     let mut planner = Planner::new(program, pipeline);
@@ -51,12 +50,12 @@ pub(crate) fn plan_kernel(
                 Some(select) => selects.push(select),
                 None => {
                     may_go_first = !can_fail(predicate, &planner.translator.schema).unwrap_or(true);
-                    steps.push(planner.step(step, lookups)?);
+                    steps.push(planner.step(step, shapes)?);
                 }
             },
             step => {
                 may_go_first = false;
-                steps.push(planner.step(step, lookups)?);
+                steps.push(planner.step(step, shapes)?);
             }
         }
     }
@@ -98,8 +97,11 @@ pub(crate) fn compile_likely(kernel: &CompiledKernel) -> Result<(), CompileError
     for step in &kernel.steps {
         match step.as_ref() {
             CompiledStep::Keep { code, .. } => code.compile_for(&kernel.shared, variant)?,
-            CompiledStep::Lookup { probe: Some(probe), .. } => probe.compile_for(&kernel.shared, variant)?,
-            CompiledStep::Lookup { keys, .. } => compile_projection(kernel, keys, variant)?,
+            CompiledStep::Lookup { keys, probe, .. } => {
+                // Tables of other shapes need the keys.
+                compile_projection(kernel, keys, variant)?;
+                probe.as_ref().map_or(Ok(()), |probe| probe.compile_for(&kernel.shared, variant))?;
+            }
         }
         variant.selected = true;
     }
@@ -138,7 +140,8 @@ struct Planner {
     translator: Translator,
     columns: Vec<ColumnSource>,
     origins: Vec<Origin>,
-    tables: Vec<(Arc<JoinIndex>, Vec<ArrayRef>)>,
+    /// For each lookup, which of the program's tables it looks rows up in.
+    tables: Vec<usize>,
     block_columns: usize,
 }
 
@@ -171,10 +174,8 @@ impl Planner {
         let Translator { graph, foreign, schema } = translator;
         let foreign =
             foreign.iter().map(|planned| Expression::new(planned, &schema, None)).collect::<Result<_, _>>()?;
-        let lookup_rows = tables.iter().map(|(table, _)| table.columns().num_rows()).max();
-        let rows = lookup_rows.unwrap_or(0).max(BLOCK_ROWS_MAX);
         let names = schema.fields().iter().map(|field| field.name().clone()).collect();
-        Ok(Shared { graph, columns, names, origins, foreign, tables, ones: vec![0xff; rows.div_ceil(8)] })
+        Ok(Shared { graph, columns, names, origins, foreign, tables })
     }
 
     /// The predicate as a primitive, where there is one. Event times that replay shifts are for machine code.
@@ -187,7 +188,7 @@ impl Planner {
         Ok(Some(Select { column, data_type, selector, planned }))
     }
 
-    fn step(&mut self, step: &Step, lookups: &[Arc<JoinIndex>]) -> Result<CompiledStep, CompileError> {
+    fn step(&mut self, step: &Step, shapes: &[Shape]) -> Result<CompiledStep, CompileError> {
         match step {
             Step::Filter(predicate) => {
                 let planned = Expression::new(predicate, &self.translator.schema, Some(&DataType::Boolean))?;
@@ -198,17 +199,15 @@ impl Planner {
                 Ok(CompiledStep::Keep { code, carried: Vec::new() })
             }
             Step::Lookup { table, keys, keep_unmatched, columns, fields } => {
-                let table = &lookups[*table];
                 let mut projection = Projector::default();
                 for key in keys {
                     let wanted = key_expression(key, &self.translator.schema)?.data_type().clone();
                     projection.add(self, key, &wanted, false)?;
                 }
-                let probe = self.probe(table, keys, *keep_unmatched)?;
+                let probe = self.probe(shapes[*table], keys, *keep_unmatched)?;
                 let keys = projection.finish(self);
                 let lookup = self.tables.len();
-                let loaded = table.columns().columns().iter().cloned().map(align_bits).collect();
-                self.tables.push((table.clone(), loaded));
+                self.tables.push(*table);
                 let index = RowIndex::Lookup { lookup, may_miss: *keep_unmatched };
                 self.origins.extend(columns.iter().map(|&column| Origin::Lookup { lookup, column }));
                 self.columns.extend(fields.iter().map(|field| ColumnSource {
@@ -218,20 +217,15 @@ impl Planner {
                 }));
                 let all_fields: Vec<_> = self.translator.schema.fields().iter().chain(fields).cloned().collect();
                 self.translator.schema = Schema::new(all_fields);
-                Ok(CompiledStep::Lookup { table: table.clone(), keys, probe, keep_unmatched: *keep_unmatched })
+                Ok(CompiledStep::Lookup { keys, probe, keep_unmatched: *keep_unmatched })
             }
         }
     }
 
-    /// A loop that finds rows in a dense index, where the table has one.
-    fn probe(
-        &mut self,
-        table: &JoinIndex,
-        keys: &[Planned],
-        keep_unmatched: bool,
-    ) -> Result<Option<Loop>, CompileError> {
+    /// A loop that finds rows in a dense index of unique keys, where tables of this shape have one.
+    fn probe(&mut self, shape: Shape, keys: &[Planned], keep_unmatched: bool) -> Result<Option<Loop>, CompileError> {
         let [key] = keys else { return Ok(None) };
-        if table.dense().is_none_or(|(_, rows)| rows.is_empty()) {
+        if !shape.is_dense || !shape.is_unique {
             return Ok(None);
         }
         let planned = key_expression(key, &self.translator.schema)?;
@@ -335,17 +329,16 @@ impl Planner {
         let (lookups, columns): (Vec<usize>, Vec<usize>) = origins.collect::<Option<Vec<_>>>()?.into_iter().unzip();
         let lookup = *lookups.first().filter(|first| lookups.iter().all(|lookup| lookup == *first))?;
         let mut done = steps.iter().filter_map(|step| match step {
-            CompiledStep::Lookup { table, keep_unmatched, .. } => Some((table, *keep_unmatched)),
+            CompiledStep::Lookup { keep_unmatched, .. } => Some(*keep_unmatched),
             CompiledStep::Keep { .. } => None,
         });
-        let (index, keep_unmatched) = done.nth(lookup)?;
+        let keep_unmatched = done.nth(lookup)?;
         let Effect::Accumulate { updates, .. } = &update.effect else { unreachable!("the loop changes accumulators") };
         let probe = match steps.last() {
             Some(CompiledStep::Lookup { probe: Some(probe), .. }) if self.can_go_before(update, lookup) => Some(probe),
             _ => None,
         };
         let numbering = if probe.is_some() { Numbering::Place } else { Numbering::Row };
-        let keys = LookupKeys { index: index.clone(), columns, numbering, keep_unmatched };
         let graph = &self.translator.graph;
         let (number, probe_keys, planned) = match probe {
             Some(probe) => {
@@ -358,7 +351,8 @@ impl Planner {
             None => (LookupNumber::Row { lookup, may_miss: keep_unmatched }, None, update.planned.clone()),
         };
         let effect = Effect::Accumulate { place: Place::ByLookup(number), updates: updates.clone() };
-        Some(ByLookup { keys, lookup, probe_keys, update: Loop::new(graph, effect, planned) })
+        let update = Loop::new(graph, effect, planned);
+        Some(ByLookup { columns, numbering, keep_unmatched, lookup, probe_keys, update })
     }
 
     /// Whether a loop computes the same for all rows before the pipeline's last lookup, number `lookup`, as after it: it reads nothing

@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use pelton_compiler::{entry_layout, read_out};
 use pelton_data::window::ResultKind;
 use pelton_data::{Block, TimeColumn};
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
 use pelton_state::profile::Profile;
 use pelton_state::table::Table;
@@ -75,20 +76,25 @@ impl Run {
     }
 
     /// The rows that come of the query; the calls are shared out among two kernels, which may be the same.
-    pub fn outcome(&self, query: &Query, kernels: [&Arc<dyn Kernel>; 2]) -> Result<Vec<RecordBatch>, KernelError> {
+    pub fn outcome(
+        &self,
+        query: &Query,
+        lookups: &Lookups,
+        kernels: [&Arc<dyn Kernel>; 2],
+    ) -> Result<Vec<RecordBatch>, KernelError> {
         let mut scratch = Scratch::default();
         let Some(window) = query.window() else {
             let mut output = Vec::new();
             for calls in self.calls.chunk_by(|before, call| before.kernel == call.kernel) {
                 let inputs: Vec<KernelInput<'_>> = calls.iter().map(|call| self.input(call)).collect();
-                kernels[calls[0].kernel].emit(&inputs, &mut output, &mut scratch)?;
+                kernels[calls[0].kernel].emit(&inputs, lookups, &mut output, &mut scratch)?;
             }
             return Ok(output);
         };
         let layout = entry_layout(window);
         let mut tables = [Table::new(layout.clone()), Table::new(layout)];
         for call in &self.calls {
-            kernels[call.kernel].aggregate(self.input(call), &mut tables[call.worker], &mut scratch)?;
+            kernels[call.kernel].aggregate(self.input(call), lookups, &mut tables[call.worker], &mut scratch)?;
         }
         let [mut merged, other] = tables;
         merged.merge(other);
@@ -107,9 +113,9 @@ impl Run {
     }
 
     /// Lets a kernel count which rows pass which of its predicates, in all calls.
-    pub fn profile(&self, kernel: &dyn Kernel, profile: &mut Profile) {
+    pub fn profile(&self, kernel: &dyn Kernel, lookups: &Lookups, profile: &mut Profile) {
         let mut scratch = Scratch::default();
-        self.calls.iter().for_each(|call| kernel.profile(self.input(call), profile, &mut scratch));
+        self.calls.iter().for_each(|call| kernel.profile(self.input(call), lookups, profile, &mut scratch));
     }
 
     fn input<'a>(&'a self, call: &'a Call) -> KernelInput<'a> {

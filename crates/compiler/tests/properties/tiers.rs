@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
 use datafusion_common::ScalarValue;
 use pelton_compiler::{compile, interpret};
-use pelton_state::join_index::JoinIndex;
+use pelton_state::join::{Bucket, Lookups};
 use pelton_state::kernel::{Kernel, KernelError};
 use pelton_state::profile::{PredicateOrder, Profile};
 
@@ -51,30 +52,53 @@ pub fn check_bytes(bytes: &[u8]) {
 pub fn check(choices: &[u32]) {
     let Case { query, run } = Case::new(choices);
     let expected = model::outcome(&query, &run.rows(), BOUNDS);
-    let lookups: Vec<_> =
-        query.tables.iter().map(|(rows, keys)| Arc::new(JoinIndex::new(rows.clone(), keys))).collect();
-    let interpreted = interpret(&query.program, 0, &lookups).unwrap();
-    compare("interpreted", &query, &expected, run.outcome(&query, [&interpreted, &interpreted]));
-    let compiled = compile(&query.program, 0, &lookups).unwrap().kernel;
-    compare("compiled", &query, &expected, run.outcome(&query, [&compiled, &compiled]));
-    compare("mixed", &query, &expected, run.outcome(&query, [&interpreted, &compiled]));
+    let lookups = lookups(&query);
+    let interpreted = interpret(&query.program, 0).unwrap();
+    compare("interpreted", &query, &expected, run.outcome(&query, &lookups, [&interpreted, &interpreted]));
+    let compiled = compile(&query.program, 0, &lookups.shapes()).unwrap().kernel;
+    compare("compiled", &query, &expected, run.outcome(&query, &lookups, [&compiled, &compiled]));
+    compare("mixed", &query, &expected, run.outcome(&query, &lookups, [&interpreted, &compiled]));
     if let Some(fetching) = compiled.fetching(true) {
-        compare("fetching ahead", &query, &expected, run.outcome(&query, [&fetching, &compiled]));
+        compare("fetching ahead", &query, &expected, run.outcome(&query, &lookups, [&fetching, &compiled]));
     }
+    check_other_tables(&query, &run, [&interpreted, &compiled]);
     let others = [&compiled, &interpreted];
     for (order, other) in orders(compiled.as_ref(), choices).iter().zip(others) {
         let reordered = compiled.reordered(order).expect("compiled code knows other orders");
         assert_eq!(&reordered.order(), order);
-        compare("reordered", &query, &expected, run.outcome(&query, [&reordered, other]));
+        compare("reordered", &query, &expected, run.outcome(&query, &lookups, [&reordered, other]));
         let mut profile = Profile::default();
-        run.profile(reordered.as_ref(), &mut profile);
-        assert_eq!(profile, profiled(compiled.as_ref(), &run), "counts do not depend on the order");
+        run.profile(reordered.as_ref(), &lookups, &mut profile);
+        assert_eq!(profile, profiled(compiled.as_ref(), &lookups, &run), "counts do not depend on the order");
     }
 }
 
-fn profiled(kernel: &dyn Kernel, run: &Run) -> Profile {
+/// Gives kernels other tables: of the shape that they were compiled for, and of others.
+fn check_other_tables(query: &Query, run: &Run, kernels: [&Arc<dyn Kernel>; 2]) {
+    if query.tables.is_empty() {
+        return;
+    }
+    let fewer = |rows: &RecordBatch| rows.slice(rows.num_rows() / 3, rows.num_rows() / 2);
+    let twice = |rows: &RecordBatch| concat_batches(&rows.schema(), [rows, rows]).unwrap();
+    let none = |rows: &RecordBatch| rows.slice(0, 0);
+    for (name, change) in [("fewer", &fewer as &dyn Fn(&RecordBatch) -> _), ("twice", &twice), ("none", &none)] {
+        let tables = query.tables.iter().map(|(rows, keys)| (change(rows), keys.clone())).collect();
+        let query = Query { program: query.program.clone(), tables };
+        let (expected, lookups) = (model::outcome(&query, &run.rows(), BOUNDS), lookups(&query));
+        for (tier, kernel) in ["interpreted", "compiled"].into_iter().zip(kernels) {
+            let how = format!("{tier} with other tables: {name}");
+            compare(&how, &query, &expected, run.outcome(&query, &lookups, [kernel, kernel]));
+        }
+    }
+}
+
+fn lookups(query: &Query) -> Lookups {
+    Lookups::new(query.tables.iter().map(|(rows, keys)| Arc::new(Bucket::new(rows.clone(), keys))).collect())
+}
+
+fn profiled(kernel: &dyn Kernel, lookups: &Lookups, run: &Run) -> Profile {
     let mut profile = Profile::default();
-    run.profile(kernel, &mut profile);
+    run.profile(kernel, lookups, &mut profile);
     profile
 }
 

@@ -51,20 +51,22 @@ impl Code {
     }
 }
 
+type Batches = Vec<RecordBatch>;
+
 impl Kernel for Code {
     fn tier(&self) -> Tier {
         self.tier
     }
 
-    fn aggregate(&self, _: KernelInput<'_>, _: &mut Table, _: &mut Scratch) -> Result<(), KernelError> {
+    fn aggregate(&self, _: KernelInput<'_>, _: &Lookups, _: &mut Table, _: &mut Scratch) -> Result<(), KernelError> {
         unreachable!("tasks are made up")
     }
 
-    fn count(&self, _: KernelInput<'_>, _: &mut RowCounter, _: &mut Scratch) -> Result<(), KernelError> {
+    fn count(&self, _: KernelInput<'_>, _: &Lookups, _: &mut RowCounter, _: &mut Scratch) -> Result<(), KernelError> {
         unreachable!("tasks are made up")
     }
 
-    fn emit(&self, _: &[KernelInput<'_>], _: &mut Vec<RecordBatch>, _: &mut Scratch) -> Result<(), KernelError> {
+    fn emit(&self, _: &[KernelInput<'_>], _: &Lookups, _: &mut Batches, _: &mut Scratch) -> Result<(), KernelError> {
         unreachable!("tasks are made up")
     }
 
@@ -91,7 +93,7 @@ impl Kernel for Code {
         Some(Arc::new(Code { tier: self.tier, predicates, order, data, ahead: Some(ahead) }))
     }
 
-    fn profile(&self, input: KernelInput<'_>, profile: &mut Profile, _: &mut Scratch) {
+    fn profile(&self, input: KernelInput<'_>, _: &Lookups, profile: &mut Profile, _: &mut Scratch) {
         let words = input.range().len() / 64;
         profile.rows += 64 * words as u64;
         let (few, many) = (vec![1; words], vec![u64::MAX; words]);
@@ -129,7 +131,7 @@ impl MadeUp {
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![0; 8192]));
         let batch = RecordBatch::try_from_iter([("n", numbers)]).expect("one column");
         let block = Block::new(batch, None).expect("a block may have so many rows");
-        let slot = KernelSlot::new(kernel, Duration::ZERO, options);
+        let slot = KernelSlot::new(kernel, Arc::default(), Duration::ZERO, options);
         MadeUp { slot, data, blocks: vec![(0, block)], now_ns: 0, noise: 1, met: Met::default(), measured: 0 }
     }
 
@@ -151,7 +153,7 @@ impl MadeUp {
 
     fn task_of(&mut self, cost: impl Fn(&dyn Kernel) -> f64) -> f64 {
         let mut pick = self.slot.pick();
-        pick.sample(&self.blocks, &mut Scratch::default());
+        pick.sample(&self.blocks, &Lookups::default(), &mut Scratch::default());
         self.noise = self.noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (self.noise >> 40) as f64 / f64::from(1 << 24);
         let busy_ns = ROWS as f64 * cost(pick.kernel.as_ref()) * (0.9 + 0.2 * noise);
@@ -383,7 +385,7 @@ fn profiling_alone_goes_on_and_changes_nothing() {
     for _ in 0..1_000 {
         let mut pick = run.slot.pick();
         assert!(pick.sample.is_some());
-        pick.sample(&run.blocks, &mut Scratch::default());
+        pick.sample(&run.blocks, &Lookups::default(), &mut Scratch::default());
         let ran = Ran { rows: ROWS, blocks: 1, busy_ns: ROWS, cost_ns: Some(ROWS), ..Ran::default() };
         run.slot.ran(pick, &ran);
     }

@@ -1,6 +1,6 @@
 //! What an operator is given for a task.
 
-use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
+use pelton_state::kernel::{KernelCall, KernelError, KernelInput, Scratch};
 
 use crate::clock::Clock;
 use crate::memory::budget::{Account, Budget};
@@ -33,7 +33,7 @@ impl TaskContext<'_> {
     /// Computes the rows of one block.
     pub fn emit(
         &mut self,
-        kernel: &dyn Kernel,
+        kernel: KernelCall<'_>,
         input: KernelInput<'_>,
         output: &mut Output,
     ) -> Result<(), KernelError> {

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMicrosec
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
 use pelton_data::{Block, Micros, TimeColumn};
-use pelton_state::kernel::{Kernel, KernelError, KernelInput};
+use pelton_state::kernel::{KernelCall, KernelError, KernelInput};
 
 use super::{
     Advanced, Control, Due, Holding, Leaving, Left, OperatorNode, Restored, Seen, SnapshotError, Start,
@@ -73,7 +73,7 @@ impl StatefulOperator for Merge {
     fn take(
         &self,
         _port: usize,
-        kernel: &dyn Kernel,
+        kernel: KernelCall<'_>,
         block: &Block,
         context: &mut TaskContext<'_>,
         finished: &mut Finished,

@@ -22,7 +22,7 @@ pub(crate) mod window;
 use arrow::array::RecordBatch;
 use pelton_data::window::Window;
 use pelton_data::{Block, Micros, TimeColumn};
-use pelton_state::kernel::{Kernel, KernelError};
+use pelton_state::kernel::{KernelCall, KernelError};
 use pelton_state::over::Arriving;
 pub use pelton_state::snapshot::SnapshotError;
 
@@ -79,7 +79,7 @@ pub(crate) trait StatefulOperator: Send + Sync {
     fn take(
         &self,
         port: usize,
-        kernel: &dyn Kernel,
+        kernel: KernelCall<'_>,
         block: &Block,
         context: &mut TaskContext<'_>,
         finished: &mut Finished,

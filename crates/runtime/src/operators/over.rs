@@ -7,7 +7,7 @@ use pelton_data::block::ticks;
 use pelton_data::over::OverSpec;
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
 use pelton_data::{Block, Micros, TimeColumn, TimeRange};
-use pelton_state::kernel::{Kernel, KernelError, KernelInput};
+use pelton_state::kernel::{KernelCall, KernelError, KernelInput};
 use pelton_state::over::OverRows;
 use pelton_state::snapshot::{restore, take};
 
@@ -115,7 +115,7 @@ impl StatefulOperator for OverOperator {
     fn take(
         &self,
         port: usize,
-        kernel: &dyn Kernel,
+        kernel: KernelCall<'_>,
         block: &Block,
         context: &mut TaskContext<'_>,
         finished: &mut Finished,

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
 use pelton_data::{Block, Micros, TimeColumn};
-use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch};
+use pelton_state::kernel::{KernelCall, KernelError, KernelInput, Scratch};
 
 use crate::adapt::Ran;
 use crate::error::RunError;
@@ -187,16 +187,17 @@ impl Worker<'_> {
         let node = &shared.graph.pipelines[pipeline];
         let mut pick = node.kernel.pick();
         self.scratch.checks_nulls = pick.checks_nulls;
-        pick.sample(&blocks, self.scratch);
+        pick.sample(&blocks, node.kernel.lookups(), self.scratch);
         let thread_ns = || shared.clock.thread_nanos();
         let misses_before = pick.is_measured.then(|| self.buffers.counters.misses()).flatten();
         let begun_ns = pick.is_measured.then(thread_ns);
         let (rows, count) = (blocks.iter().map(|(_, block)| block.rows() as u64).sum::<u64>(), blocks.len() as u64);
         let mut results = std::mem::take(&mut self.buffers.results);
+        let kernel = KernelCall { kernel: pick.kernel.as_ref(), lookups: node.kernel.lookups() };
         match shared.targets[pipeline] {
-            TargetState::Stream { is_output: true } => self.emit_together(pick.kernel.as_ref(), &blocks, &mut results),
+            TargetState::Stream { is_output: true } => self.emit_together(kernel, &blocks, &mut results),
             target => {
-                let computed = |(_, block): &_| (1, self.compute_block(target, pick.kernel.as_ref(), block));
+                let computed = |(_, block): &_| (1, self.compute_block(target, kernel, block));
                 results.extend(blocks.iter().map(computed));
             }
         }
@@ -252,7 +253,7 @@ impl Worker<'_> {
     /// last one as that of all blocks that are left. Where a block fails, the rows before it leave first, so the error is the last block's.
     fn emit_together(
         &mut self,
-        kernel: &dyn Kernel,
+        kernel: KernelCall<'_>,
         blocks: &[(u64, Block)],
         results: &mut Vec<(usize, Result<Finished, KernelError>)>,
     ) {
@@ -290,7 +291,7 @@ impl Worker<'_> {
     fn compute_block(
         &mut self,
         target: TargetState,
-        kernel: &dyn Kernel,
+        kernel: KernelCall<'_>,
         block: &Block,
     ) -> Result<Finished, KernelError> {
         let mut finished = Finished::new(block);

@@ -10,7 +10,7 @@ const IN_USE: u64 = 1 << 63;
 
 /// Where a packed key points to bytes elsewhere.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct KeyShape {
+pub(crate) struct KeyShape {
     width: usize,
     /// Offsets of strings.
     strings: Vec<usize>,
@@ -26,7 +26,7 @@ pub(super) const FOUR_WORDS: u8 = 4;
 pub(super) const ONE_STRING: u8 = 5;
 
 /// Any words and strings.
-pub(super) const ANY: u8 = 0;
+pub(crate) const ANY: u8 = 0;
 
 /// Calls `$object.$function::<FORM>` with the form of keys as a constant.
 macro_rules! with_form {
@@ -45,7 +45,7 @@ macro_rules! with_form {
 pub(super) use with_form;
 
 impl KeyShape {
-    pub(super) fn new(width: usize, columns: &[PackedColumn]) -> KeyShape {
+    pub(crate) fn new(width: usize, columns: &[PackedColumn]) -> KeyShape {
         let strings = columns.iter().filter(|column| is_string(&column.data_type));
         let strings: Vec<usize> = strings.map(|column| column.offset).collect();
         let in_string = |word: usize| strings.iter().any(|&string| (string..string + 16).contains(&word));
@@ -54,7 +54,7 @@ impl KeyShape {
     }
 
     /// Bytes of a key.
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.width
     }
 
@@ -76,7 +76,7 @@ impl KeyShape {
     ///
     /// # Safety
     /// `keys` must point to that many packed keys, and their strings must be there.
-    pub(super) unsafe fn hash_all<const FORM: u8>(&self, keys: *const u8, count: usize, hashes: &mut Vec<u64>) {
+    pub(crate) unsafe fn hash_all<const FORM: u8>(&self, keys: *const u8, count: usize, hashes: &mut Vec<u64>) {
         hashes.clear();
         // SAFETY: the caller's promise; offsets of words and strings lie within a key.
         unsafe {
@@ -106,7 +106,7 @@ impl KeyShape {
     /// # Safety
     /// Both must point to packed keys whose strings are there; `FORM` must be theirs or [`ANY`].
     #[inline(always)]
-    pub(super) unsafe fn equal<const FORM: u8>(&self, held: *const u8, key: *const u8) -> bool {
+    pub(crate) unsafe fn equal<const FORM: u8>(&self, held: *const u8, key: *const u8) -> bool {
         // SAFETY: the caller's promise; all offsets lie within a key.
         unsafe {
             let same = |at: usize| word(held.add(at)) == word(key.add(at));

@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use super::Table;
 use super::region::Region;
-use crate::join_index::JoinIndex;
+use crate::join::Bucket;
 
 /// Addresses are kept once this fraction of their number have been asked for: a short slice does not pay for a long table.
 const NUMBERS_PER_ROW: usize = 4;
 
 /// Which looked-up rows have which entries.
-#[derive(Debug, Clone)]
-pub struct LookupKeys {
+#[derive(Debug, Clone, Copy)]
+pub struct LookupKeys<'a> {
     /// The looked-up table.
-    pub index: Arc<JoinIndex>,
+    pub bucket: &'a Arc<Bucket>,
     /// Its columns that are the key, in the order of the table's key columns.
-    pub columns: Vec<usize>,
+    pub columns: &'a [usize],
     /// What numbers its rows.
     pub numbering: Numbering,
     /// Whether rows that found none have a group (whose key is NULL), or count for nothing.
@@ -34,27 +34,24 @@ pub enum Numbering {
     Place,
 }
 
-impl LookupKeys {
+impl LookupKeys<'_> {
     /// Numbers that stand for rows.
     pub fn length(&self) -> usize {
         match self.numbering {
-            Numbering::Row => self.index.columns().num_rows(),
-            Numbering::Place => self.index.dense().map_or(0, |(_, rows)| rows.len()),
+            Numbering::Row => self.bucket.columns().num_rows(),
+            Numbering::Place => self.bucket.dense().map_or(0, |(_, rows)| rows.len()),
         }
-    }
-
-    fn is(&self, other: &LookupKeys) -> bool {
-        Arc::ptr_eq(&self.index, &other.index)
-            && self.columns == other.columns
-            && self.numbering == other.numbering
-            && self.keep_unmatched == other.keep_unmatched
     }
 }
 
 /// Addresses of the entries of looked-up rows, good until entries move.
 #[derive(Debug)]
 pub(super) struct LookupEntries {
-    keys: LookupKeys,
+    /// The looked-up table: while it is kept, no other table is mistaken for it.
+    bucket: Arc<Bucket>,
+    columns: Box<[usize]>,
+    numbering: Numbering,
+    keep_unmatched: bool,
     /// Which entries these are: those since the table's entries moved last.
     moves: u64,
     /// Rows asked for before there were addresses.
@@ -71,6 +68,14 @@ impl LookupEntries {
         self.addresses.capacity() * size_of::<usize>() + self.discarded.bytes()
     }
 
+    /// Whether these are the entries of these keys.
+    fn are_of(&self, keys: &LookupKeys<'_>) -> bool {
+        Arc::ptr_eq(&self.bucket, keys.bucket)
+            && *self.columns == *keys.columns
+            && self.numbering == keys.numbering
+            && self.keep_unmatched == keys.keep_unmatched
+    }
+
     /// For a table that has forgotten its groups.
     pub(super) fn clear(&mut self) {
         self.rows = 0;
@@ -80,7 +85,7 @@ impl LookupEntries {
 
 impl Table {
     /// Whether it is worthwhile to find entries of these looked-up rows by number, now that `rows` more are to be found.
-    pub fn keeps_lookup_entries(&mut self, keys: &LookupKeys, rows: usize) -> bool {
+    pub fn keeps_lookup_entries(&mut self, keys: &LookupKeys<'_>, rows: usize) -> bool {
         let slot = self.lookup_slot(keys);
         let lookup = &mut self.lookups[slot];
         lookup.rows = lookup.rows.saturating_add(rows);
@@ -89,7 +94,7 @@ impl Table {
 
     /// For each number the address of its entry, zero where it is not known yet; then the same for rows that found none. The
     /// addresses are good for as long as entries are, see [`Table`].
-    pub fn lookup_entries(&mut self, keys: &LookupKeys) -> &[usize] {
+    pub fn lookup_entries(&mut self, keys: &LookupKeys<'_>) -> &[usize] {
         // They would be forgotten with each part of its entries that a table moves.
         self.finish_growth();
         self.lookup_addresses(keys)
@@ -99,7 +104,7 @@ impl Table {
     ///
     /// # Panics
     /// Where a number is out of range, or entries are not as many.
-    pub fn keep_lookup_entries(&mut self, keys: &LookupKeys, numbers: &[u32], entries: &[u32]) {
+    pub fn keep_lookup_entries(&mut self, keys: &LookupKeys<'_>, numbers: &[u32], entries: &[u32]) {
         assert_eq!(numbers.len(), entries.len(), "one entry for each number");
         let base = self.base();
         let addresses = self.lookup_addresses(keys);
@@ -112,7 +117,7 @@ impl Table {
     ///
     /// # Panics
     /// Where a number is out of range.
-    pub fn discard_unknown(&mut self, keys: &LookupKeys, numbers: &mut Vec<u32>) {
+    pub fn discard_unknown(&mut self, keys: &LookupKeys<'_>, numbers: &mut Vec<u32>) {
         let (slot, bytes) = (self.lookup_slot(keys), self.layout.stride());
         let discarded = &mut self.lookups[slot].discarded;
         if discarded.bytes() == 0 {
@@ -130,7 +135,7 @@ impl Table {
         });
     }
 
-    fn lookup_addresses(&mut self, keys: &LookupKeys) -> &mut [usize] {
+    fn lookup_addresses(&mut self, keys: &LookupKeys<'_>) -> &mut [usize] {
         let (slot, moves) = (self.lookup_slot(keys), self.moves());
         let lookup = &mut self.lookups[slot];
         if lookup.moves != moves {
@@ -142,12 +147,14 @@ impl Table {
     }
 
     /// The place among those kept, of which there is one for each way in which the pipelines of a window look keys up.
-    fn lookup_slot(&mut self, keys: &LookupKeys) -> usize {
-        self.lookups.iter().position(|lookup| lookup.keys.is(keys)).unwrap_or_else(|| {
-            let (keys, moves) = (keys.clone(), self.moves());
+    fn lookup_slot(&mut self, keys: &LookupKeys<'_>) -> usize {
+        self.lookups.iter().position(|lookup| lookup.are_of(keys)).unwrap_or_else(|| {
             self.lookups.push(LookupEntries {
-                keys,
-                moves,
+                bucket: keys.bucket.clone(),
+                columns: keys.columns.into(),
+                numbering: keys.numbering,
+                keep_unmatched: keys.keep_unmatched,
+                moves: self.moves(),
                 rows: 0,
                 addresses: Vec::new(),
                 discarded: Region::empty(),

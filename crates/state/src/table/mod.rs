@@ -17,7 +17,7 @@ mod packed;
 
 mod grid;
 
-mod key_shape;
+pub(crate) mod key_shape;
 
 mod pack;
 
@@ -401,28 +401,6 @@ impl Table {
     /// have left the cache by then.
     pub fn call_rows(&self) -> usize {
         if is_cached(self.entries_bytes()) { usize::MAX } else { CALL_ROWS }
-    }
-
-    /// Replaces `entries` by the entries of integer keys, or [`ABSENT`].
-    pub(crate) fn find_integers(&self, keys: &[i64], entries: &mut Vec<u32>) {
-        let Groups::Integer(groups) = &self.groups else { panic!("the table's keys are not integers") };
-        groups.find(&self.layout, keys, entries);
-    }
-
-    /// Replaces `entries` by the entries of the keys that `columns` hold in `rows`, or [`ABSENT`].
-    pub(crate) fn find_columns(
-        &self,
-        columns: &[ArrayRef],
-        rows: Option<&[u32]>,
-        entries: &mut Vec<u32>,
-        keys: &mut Vec<u8>,
-    ) {
-        let Groups::Packed(groups) = &self.groups else { panic!("the table's keys are not packed") };
-        let rows = rows.map_or(KeyRows::Range(0..columns[0].len()), KeyRows::Listed);
-        let count = rows.count();
-        pack_keys(&self.layout, columns, rows, keys);
-        // SAFETY: the keys were just packed with this layout from columns that are borrowed until after the call.
-        unsafe { groups.find(keys, count, entries, &mut Vec::new()) }
     }
 
     /// The only entry of a table without keys; it becomes a group.

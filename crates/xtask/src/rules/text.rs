@@ -8,7 +8,7 @@ const UNSAFE_PLACES: [&str; 14] = [
     "crates/data/src/column.rs",
     "crates/data/src/block.rs",
     "crates/state/src/table",
-    "crates/state/src/join_index",
+    "crates/state/src/join/",
     "crates/state/src/vector.rs",
     "crates/state/tests/table/",
     "crates/state/examples/table_speed.rs",

@@ -6,7 +6,8 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use pelton_data::arrangement::Arrangement;
 use pelton_state::count::RowCounter;
-use pelton_state::kernel::{Scratch, Tier};
+use pelton_state::join::Lookups;
+use pelton_state::kernel::{Kernel, Scratch, Tier};
 use pelton_state::table::Table;
 use proptest::prelude::*;
 
@@ -72,17 +73,18 @@ impl Kernel for Same {
         Tier::Compiled
     }
 
-    fn aggregate(&self, _: KernelInput<'_>, _: &mut Table, _: &mut Scratch) -> Result<(), KernelError> {
+    fn aggregate(&self, _: KernelInput<'_>, _: &Lookups, _: &mut Table, _: &mut Scratch) -> Result<(), KernelError> {
         unreachable!("rows are emitted")
     }
 
-    fn count(&self, _: KernelInput<'_>, _: &mut RowCounter, _: &mut Scratch) -> Result<(), KernelError> {
+    fn count(&self, _: KernelInput<'_>, _: &Lookups, _: &mut RowCounter, _: &mut Scratch) -> Result<(), KernelError> {
         unreachable!("rows are emitted")
     }
 
     fn emit(
         &self,
         inputs: &[KernelInput<'_>],
+        _: &Lookups,
         output: &mut Vec<RecordBatch>,
         _: &mut Scratch,
     ) -> Result<(), KernelError> {
@@ -168,7 +170,7 @@ fn graph(fed: &[Fed; 2], kept: Arc<Mutex<Rows>>) -> Graph {
     let pipelines = (0..fed.len()).map(|index| PipelineNode {
         name: format!("pipeline {index}"),
         input: StreamRef::Source(index),
-        kernel: Arc::new(KernelSlot::new(Arc::new(Same), Duration::ZERO, AdaptOptions::default())),
+        kernel: Arc::new(KernelSlot::new(Arc::new(Same), Arc::default(), Duration::ZERO, AdaptOptions::default())),
         target: PipelineTarget::Operator { operator: 0, port: index },
     });
     let sink = Box::new(Kept(kept));

@@ -24,7 +24,7 @@ use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::{Combination, Emission, SessionSlots, Window};
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
 use pelton_state::count::RowCounter;
-use pelton_state::kernel::{Kernel, KernelError};
+use pelton_state::kernel::{KernelCall, KernelError};
 use pelton_state::layout::EntryLayout;
 use pelton_state::ranking::Ranker;
 use pelton_state::slice::{SliceId, SliceStore};
@@ -250,7 +250,7 @@ impl StatefulOperator for WindowOperator {
     fn take(
         &self,
         port: usize,
-        kernel: &dyn Kernel,
+        kernel: KernelCall<'_>,
         block: &Block,
         context: &mut TaskContext<'_>,
         finished: &mut Finished,

@@ -9,7 +9,7 @@ use pelton_data::aggregate::position;
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::{Combination, Emission, Window};
 use pelton_state::count::RowCounter;
-use pelton_state::kernel::{Kernel, KernelError, KernelInput};
+use pelton_state::kernel::{KernelCall, KernelError, KernelInput};
 use pelton_state::ranking::Ranker;
 use pelton_state::slice::{SliceRows, SliceStore};
 
@@ -23,7 +23,7 @@ impl WindowOperator {
     pub(super) fn take_block(
         &self,
         port: usize,
-        kernel: &dyn Kernel,
+        kernel: KernelCall<'_>,
         block: &Block,
         context: &mut TaskContext<'_>,
         finished: &mut Finished,
@@ -50,7 +50,7 @@ impl WindowOperator {
     fn aggregate(
         &self,
         port: usize,
-        kernel: &dyn Kernel,
+        kernel: KernelCall<'_>,
         block: &Block,
         context: &mut TaskContext<'_>,
         finished: &mut Finished,
@@ -101,7 +101,7 @@ impl WindowOperator {
     /// Counts a block's rows by their keys. No other worker does so meanwhile.
     fn count(
         &self,
-        kernel: &dyn Kernel,
+        kernel: KernelCall<'_>,
         block: &Block,
         context: &mut TaskContext<'_>,
         finished: &mut Finished,
@@ -116,7 +116,7 @@ impl WindowOperator {
     fn choose(
         &self,
         ranker: &Ranker,
-        kernel: &dyn Kernel,
+        kernel: KernelCall<'_>,
         block: &Block,
         context: &mut TaskContext<'_>,
         slices: &[SliceRows],

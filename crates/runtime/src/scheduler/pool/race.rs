@@ -13,6 +13,7 @@ use pelton_data::arrangement::Arrangement;
 use pelton_data::window::{Combination, Emission, Window};
 use pelton_data::{Micros, TimeColumn};
 use pelton_state::count::RowCounter;
+use pelton_state::join::Lookups;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
 use pelton_state::layout::EntryLayout;
 use pelton_state::table::Table;
@@ -149,7 +150,13 @@ impl Kernel for Code {
         Tier::Compiled
     }
 
-    fn aggregate(&self, input: KernelInput<'_>, table: &mut Table, scratch: &mut Scratch) -> Result<(), KernelError> {
+    fn aggregate(
+        &self,
+        input: KernelInput<'_>,
+        _: &Lookups,
+        table: &mut Table,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
         let is_chosen = |row: &usize| input.mask.is_none_or(|mask| mask[row / 64] >> (row % 64) & 1 == 1);
         let rows = UInt32Array::from_iter_values(input.range().filter(is_chosen).map(|row| row as u32));
         if !rows.is_empty() {
@@ -160,13 +167,14 @@ impl Kernel for Code {
         Ok(())
     }
 
-    fn count(&self, _: KernelInput<'_>, _: &mut RowCounter, _: &mut Scratch) -> Result<(), KernelError> {
+    fn count(&self, _: KernelInput<'_>, _: &Lookups, _: &mut RowCounter, _: &mut Scratch) -> Result<(), KernelError> {
         unreachable!("no windows count the rows of each key")
     }
 
     fn emit(
         &self,
         inputs: &[KernelInput<'_>],
+        _: &Lookups,
         output: &mut Vec<RecordBatch>,
         _: &mut Scratch,
     ) -> Result<(), KernelError> {
@@ -205,7 +213,7 @@ fn graph(source: Box<dyn Source>, sink: Box<dyn Sink>, has_window: bool) -> Grap
     } else {
         PipelineTarget::Stream { schema: schema.clone() }
     };
-    let kernel = Arc::new(KernelSlot::new(Arc::new(Code), Duration::ZERO, AdaptOptions::default()));
+    let kernel = Arc::new(KernelSlot::new(Arc::new(Code), Arc::default(), Duration::ZERO, AdaptOptions::default()));
     let layout =
         EntryLayout::new(&[KeyColumn { data_type: DataType::Int64, nullable: false }], &[Accumulator::counting_rows()]);
     let window = has_window.then(|| WindowNode {

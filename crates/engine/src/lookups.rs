@@ -1,0 +1,79 @@
+//! Loads the bounded tables that a program joins with: their rows are read by a query, and indexed by several threads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::RecordBatch;
+use pelton_data::column::detached;
+use pelton_data::kept::Kept;
+use pelton_plan::pipeline::LookupTable;
+use pelton_runtime::budget::{Budget, Held};
+use pelton_runtime::run::RunError;
+use pelton_state::join::build::Unit;
+use pelton_state::join::{Bucket, BucketBuild, Lookups};
+
+use crate::error::Error;
+
+/// Fewer rows are indexed in less time than it takes to start a thread.
+const PARALLEL_ROWS_MIN: usize = 1 << 16;
+
+/// Loads tables, whose memory is charged to a budget. `read` reads the rows of a table, and so many threads index them. Returns the tables, and what is charged
+/// for each.
+pub(crate) fn load_all<R: Iterator<Item = Result<RecordBatch, Error>>>(
+    tables: &[LookupTable],
+    budget: &Budget,
+    workers: usize,
+    read: impl Fn(&LookupTable) -> Result<R, Error>,
+) -> Result<(Lookups, Vec<Held>), Error> {
+    let loaded = tables.iter().map(|table| load(table, budget, workers, read(table)?));
+    let (buckets, held) = loaded.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    Ok((Lookups::new(buckets), held))
+}
+
+/// Indexes the rows of a table.
+fn load(
+    table: &LookupTable,
+    budget: &Budget,
+    workers: usize,
+    batches: impl Iterator<Item = Result<RecordBatch, Error>>,
+) -> Result<(Arc<Bucket>, Held), Error> {
+    let mut held = budget.held();
+    let mut charge = |bytes: usize| {
+        held.set(bytes, "join with fewer rows or columns").map_err(|error| {
+            let names: Vec<&str> = table.program.sources.iter().map(|source| source.table.as_str()).collect();
+            Error::Run(RunError::Kernel { pipeline: format!("join with {}", names.join(", ")), error })
+        })
+    };
+    let mut rows = Kept::default();
+    for batch in batches {
+        rows.push(detached(batch?));
+        charge(rows.bytes())?;
+    }
+    let workers = if rows.rows() < PARALLEL_ROWS_MIN { 1 } else { workers };
+    let mut build = BucketBuild::new(table.schema.clone(), rows, &table.keys, None);
+    while !build.is_built() {
+        charge(build.bytes(workers))?;
+        run(build.units(workers), workers);
+        build
+            .advance()
+            .map_err(|error| Error::Usage(format!("the rows of a joined table do not fit together: {error}")))?;
+    }
+    let bucket = build.finish();
+    charge(bucket.bytes())?;
+    Ok((Arc::new(bucket), held))
+}
+
+/// Does units of work in so many threads, this one among them.
+fn run(units: Vec<Unit<'_>>, workers: usize) {
+    let others = workers.min(units.len()).saturating_sub(1);
+    let units = Mutex::new(units.into_iter());
+    let next = || units.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        while let Some(unit) = next() {
+            unit();
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..others).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+}

@@ -1,0 +1,153 @@
+//! Rows, and the index that finds them by key.
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::datatypes::DataType;
+use pelton_data::TimeRange;
+use pelton_data::column::{bytes_of, logical_type};
+use pelton_data::kept::Kept;
+
+use super::UNMATCHED;
+use super::build::BucketBuild;
+use super::dense::DenseRows;
+use super::index::{Index, Matches};
+use super::keys::KeyColumns;
+
+/// The immutable unit of join state (design, section 3, "Buckets"): columns, an index of their rows by key, and the range of their event times. A bounded
+/// table is one bucket; a window join has one for each slice and side; an interval join drops whole buckets when their times have passed.
+///
+/// Rows with a NULL in a key column are never found. Rows of one key are found in their order.
+#[derive(Debug)]
+pub struct Bucket {
+    columns: RecordBatch,
+    key_types: Vec<DataType>,
+    index: Index,
+    /// The rows of each key, one key after the other; empty where keys are unique.
+    list: Vec<u32>,
+    times: Option<TimeRange>,
+}
+
+/// How a bucket finds rows. A kernel is compiled for shapes of its lookup tables, and takes buckets of all others as well, through more general code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shape {
+    /// Whether the position of a key's rows follows from the key.
+    pub is_dense: bool,
+    /// Whether no key has more than one row.
+    pub is_unique: bool,
+}
+
+impl Bucket {
+    /// The rows of `batch`, indexed by the columns `key_columns`, one or more, in this thread. [`BucketBuild`] uses several.
+    ///
+    /// # Panics
+    /// Where a key column's type is none that blocks hold, or there are more rows than 32 bits count.
+    pub fn new(batch: RecordBatch, key_columns: &[usize]) -> Bucket {
+        let (schema, mut rows) = (batch.schema(), Kept::default());
+        rows.push(batch);
+        let build = BucketBuild::new(schema, rows, key_columns, None);
+        build.complete().expect("a batch has its own columns")
+    }
+
+    pub(super) fn of_parts(
+        columns: RecordBatch,
+        key_types: Vec<DataType>,
+        (index, list): (Index, Vec<u32>),
+        times: Option<TimeRange>,
+    ) -> Bucket {
+        Bucket { columns, key_types, index, list, times }
+    }
+
+    /// Its rows, as machine code reads them.
+    pub fn columns(&self) -> &RecordBatch {
+        &self.columns
+    }
+
+    /// The smallest and the largest event time; nothing where there is no row, or its rows have no event time.
+    pub fn times(&self) -> Option<TimeRange> {
+        self.times
+    }
+
+    /// Bytes of the rows and of what finds them.
+    pub fn bytes(&self) -> usize {
+        bytes_of(&self.columns) + self.index.bytes() + size_of_val(self.list.as_slice())
+    }
+
+    /// How it finds rows.
+    pub fn shape(&self) -> Shape {
+        match &self.index {
+            Index::Dense(dense) => Shape { is_dense: true, is_unique: matches!(dense.rows, DenseRows::Unique(_)) },
+            Index::Hashed(_) => Shape { is_dense: false, is_unique: self.list.is_empty() },
+        }
+    }
+
+    /// For unique integer keys in a small range: the first of the range, and for each key in it the row or [`UNMATCHED`].
+    pub fn dense(&self) -> Option<(i64, &[u32])> {
+        match &self.index {
+            Index::Dense(dense) => match &dense.rows {
+                DenseRows::Unique(rows) => Some((dense.base, rows)),
+                DenseRows::Several(_) => None,
+            },
+            Index::Hashed(_) => None,
+        }
+    }
+
+    /// Finds the matches of each row of `selection` (all of `rows` rows where there is none) by its values in `keys`: for each match,
+    /// in the order of rows and then of matches, `out_rows` gets the row and `out_matches` the row of [`Bucket::columns`]. A row
+    /// without a match gets [`UNMATCHED`] if `keep_unmatched`, else nothing. Both vectors are replaced.
+    ///
+    /// # Panics
+    /// Where `keys` are not of the indexed columns' types, or a row is out of range.
+    pub fn probe(
+        &self,
+        keys: &[ArrayRef],
+        selection: Option<&[u32]>,
+        rows: usize,
+        keep_unmatched: bool,
+        out_rows: &mut Vec<u32>,
+        out_matches: &mut Vec<u32>,
+    ) {
+        let mut found = Vec::new();
+        self.find(keys, selection, &mut found);
+        debug_assert_eq!(found.len(), selection.map_or(rows, <[u32]>::len));
+        out_rows.clear();
+        out_matches.clear();
+        for (at, &matches) in found.iter().enumerate() {
+            let row = selection.map_or(at as u32, |selection| selection[at]);
+            match matches.count {
+                0 if keep_unmatched => {
+                    out_rows.push(row);
+                    out_matches.push(UNMATCHED);
+                }
+                0 => {}
+                1 if self.list.is_empty() => {
+                    out_rows.push(row);
+                    out_matches.push(matches.first);
+                }
+                count => {
+                    out_rows.extend(std::iter::repeat_n(row, count as usize));
+                    out_matches.extend_from_slice(self.rows_of(&matches));
+                }
+            }
+        }
+    }
+
+    /// Replaces `found` by the matches of each row of `selection`, or of all rows.
+    ///
+    /// # Panics
+    /// As [`Bucket::probe`].
+    pub(super) fn find(&self, keys: &[ArrayRef], selection: Option<&[u32]>, found: &mut Vec<Matches>) {
+        assert_eq!(keys.len(), self.key_types.len(), "one column for each key column");
+        for (key, expected) in keys.iter().zip(&self.key_types) {
+            assert_eq!(logical_type(key.data_type()), expected, "a key has the type of the indexed column");
+        }
+        self.index.find(&KeyColumns::new(keys.to_vec()), selection, &self.list, found);
+    }
+
+    /// The rows that matches are.
+    pub(super) fn rows_of<'a>(&'a self, matches: &'a Matches) -> &'a [u32] {
+        if self.list.is_empty() {
+            // The only match is its row.
+            return &std::slice::from_ref(&matches.first)[..matches.count as usize];
+        }
+        &self.list[matches.first as usize..][..matches.count as usize]
+    }
+}

@@ -1,0 +1,52 @@
+//! From a key to its rows.
+
+use super::dense::DenseIndex;
+use super::hashed::HashedIndex;
+use super::keys::KeyColumns;
+
+/// The rows of one key: so many from `first` on in the bucket's list of rows. Where keys are unique there is no list, and `first` is the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Matches {
+    pub first: u32,
+    pub count: u32,
+}
+
+/// From a key to its rows.
+#[derive(Debug)]
+pub(super) enum Index {
+    /// By the distance of an integer from the smallest.
+    Dense(DenseIndex),
+    /// By hash.
+    Hashed(HashedIndex),
+}
+
+impl Index {
+    /// Replaces `found` by the matches of each row of `selection`, or of all rows. `rows` is the bucket's list of rows.
+    pub fn find(&self, keys: &KeyColumns, selection: Option<&[u32]>, rows: &[u32], found: &mut Vec<Matches>) {
+        found.clear();
+        found.reserve(selection.map_or(keys.rows(), <[u32]>::len));
+        match self {
+            Index::Dense(dense) => dense.find(keys, selection, found),
+            Index::Hashed(hashed) => hashed.find(keys, selection, rows, found),
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        match self {
+            Index::Dense(dense) => dense.bytes(),
+            Index::Hashed(hashed) => hashed.bytes(),
+        }
+    }
+}
+
+/// Takes away the matches of rows without a key.
+pub(super) fn remove_rows_without_key(keys: &KeyColumns, selection: Option<&[u32]>, found: &mut [Matches]) {
+    if keys.all_have_keys() {
+        return;
+    }
+    for (at, matches) in found.iter_mut().enumerate() {
+        if !keys.has_key(selection.map_or(at, |selection| selection[at] as usize)) {
+            *matches = Matches::default();
+        }
+    }
+}

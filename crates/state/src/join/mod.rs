@@ -1,0 +1,29 @@
+//! What joins look rows up in.
+//!
+//! Rows become immutable buckets, in which rows of another stream find those with the same key. In reading order: [`bucket`], [`build`] (how many threads build one),
+//! [`lookups`] (the bounded tables that a program's pipelines join with), [`list`] (several buckets that are probed as one); `keys` (key columns), `index`
+//! (from a key to rows), `dense` and `hashed` (its kinds) are what they stand on.
+
+pub mod bucket;
+
+pub mod build;
+
+pub mod lookups;
+
+pub mod list;
+
+mod keys;
+
+mod index;
+
+mod dense;
+
+mod hashed;
+
+pub use self::bucket::{Bucket, Shape};
+pub use self::build::BucketBuild;
+pub use self::list::{BucketRow, Buckets};
+pub use self::lookups::Lookups;
+
+/// The match of a row that has none.
+pub const UNMATCHED: u32 = u32::MAX;

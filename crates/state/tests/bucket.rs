@@ -1,0 +1,248 @@
+//! Buckets against a nested loop.
+
+mod random;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray,
+};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use pelton_data::kept::Kept;
+use pelton_data::{TimeColumn, TimeRange};
+use pelton_state::join::{Bucket, BucketBuild, BucketRow, Buckets, Shape, UNMATCHED};
+use proptest::prelude::*;
+
+use random::Random;
+
+/// A key column: some values are NULL, some far apart where `spread`.
+fn column(random: &mut Random, data_type: &DataType, rows: usize, spread: bool, distinct: u64) -> ArrayRef {
+    let far = [i64::MIN, i64::MAX, 0x5eb7_1a0d_c3f2_9e61, 1 << 40];
+    let values: Vec<Option<i64>> = (0..rows)
+        .map(|_| {
+            let value = random.below(distinct) as i64;
+            let value = if spread { far.get(value as usize).copied().unwrap_or(value << 33) } else { value - 3 };
+            (random.below(6) > 0).then_some(value)
+        })
+        .collect();
+    let values = values.into_iter();
+    match data_type {
+        DataType::Int64 => Arc::new(values.collect::<Int64Array>()),
+        DataType::Int32 => Arc::new(values.map(|v| v.map(|v| (v >> 33) as i32)).collect::<Int32Array>()),
+        DataType::Boolean => Arc::new(values.map(|v| v.map(|v| v & 1 == 1)).collect::<BooleanArray>()),
+        _ => {
+            let text =
+                |value: i64| if value & 1 == 1 { format!("k{value}") } else { format!("a long key {value:>20}") };
+            Arc::new(values.map(|v| v.map(text)).collect::<StringViewArray>())
+        }
+    }
+}
+
+fn texts(columns: &[ArrayRef], row: usize) -> Option<Vec<String>> {
+    let options = FormatOptions::default();
+    let text = |column: &ArrayRef| {
+        let formatter = ArrayFormatter::try_new(column, &options).unwrap();
+        column.is_valid(row).then(|| formatter.value(row).to_string())
+    };
+    columns.iter().map(text).collect()
+}
+
+/// A nested loop over rows and the rows that a bucket has.
+fn nested_loop(
+    (probed, selection, rows): (&[ArrayRef], Option<&[u32]>, usize),
+    indexed: &[ArrayRef],
+    keep_unmatched: bool,
+) -> (Vec<u32>, Vec<u32>) {
+    let (mut out_rows, mut out_matches) = (Vec::new(), Vec::new());
+    for row in selection.map_or_else(|| (0..rows as u32).collect(), <[u32]>::to_vec) {
+        let key = texts(probed, row as usize);
+        let others = 0..indexed[0].len() as u32;
+        let found = others.filter(|&other| key.is_some() && texts(indexed, other as usize) == key);
+        let mut found: Vec<u32> = found.collect();
+        if found.is_empty() && keep_unmatched {
+            found.push(UNMATCHED);
+        }
+        out_rows.extend(found.iter().map(|_| row));
+        out_matches.extend(found);
+    }
+    (out_rows, out_matches)
+}
+
+fn batch(types: &[DataType], columns: &[ArrayRef]) -> RecordBatch {
+    let fields: Vec<Field> = types.iter().map(|data_type| Field::new("k", data_type.clone(), true)).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.to_vec()).unwrap()
+}
+
+/// A bucket that so many threads build, the last unit of each step first.
+fn built(batches: Vec<RecordBatch>, key_columns: &[usize], workers: usize) -> Bucket {
+    let (schema, mut rows) = (batches[0].schema(), Kept::default());
+    batches.into_iter().for_each(|batch| rows.push(batch));
+    let mut build = BucketBuild::new(schema, rows, key_columns, None);
+    while !build.is_built() {
+        build.units(workers).into_iter().rev().for_each(|unit| unit());
+        build.advance().unwrap();
+    }
+    let bytes = build.bytes(workers);
+    let bucket = build.finish();
+    assert_eq!(bytes, bucket.bytes(), "the last bytes are those of the bucket");
+    bucket
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 12 } else { 200 }, failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_bucket_finds_what_a_nested_loop_finds(seed in 1u64.., kind in 0usize..6, keep_unmatched: bool) {
+        use DataType::{Boolean, Int32, Int64, Utf8View};
+        let random = &mut Random(seed);
+        let types = [
+            vec![Int64], vec![Int32], vec![Boolean], vec![Utf8View], vec![Int64, Utf8View], vec![Utf8View, Int32, Boolean],
+        ];
+        let types = &types[kind];
+        let spread = random.below(2) == 0;
+        let distinct = 1 + random.below(60);
+        let (held, rows) = (random.below(40) as usize, random.below(40) as usize);
+        let mut draw = |rows| -> Vec<ArrayRef> {
+            types.iter().map(|data_type| column(random, data_type, rows, spread, distinct)).collect()
+        };
+        let (indexed, probed) = (draw(held), draw(rows));
+        let batch = batch(types, &indexed);
+        let key_columns: Vec<usize> = (0..types.len()).collect();
+        let bucket = Bucket::new(batch.clone(), &key_columns);
+        let listed: Vec<u32> = (0..rows as u32).filter(|_| random.below(3) > 0).collect();
+        let selection = (random.below(2) == 0).then_some(listed.as_slice());
+
+        let (expected_rows, expected_matches) = nested_loop((&probed, selection, rows), &indexed, keep_unmatched);
+        let (mut out_rows, mut out_matches) = (vec![9], vec![9]);
+        bucket.probe(&probed, selection, rows, keep_unmatched, &mut out_rows, &mut out_matches);
+        prop_assert_eq!(&out_rows, &expected_rows);
+        prop_assert_eq!(&out_matches, &expected_matches);
+        for workers in 1..=4 {
+            prop_assert_eq!(format!("{:?}", built(vec![batch.clone()], &key_columns, workers)), format!("{bucket:?}"));
+        }
+        let cut = random.below(held as u64 + 1) as usize;
+        let parts = vec![batch.slice(0, cut), batch.slice(cut, held - cut)];
+        let of_parts = built(parts.clone(), &key_columns, 2);
+        of_parts.probe(&probed, selection, rows, keep_unmatched, &mut out_rows, &mut out_matches);
+        prop_assert_eq!((&out_rows, &out_matches), (&expected_rows, &expected_matches));
+        prop_assert_eq!((of_parts.columns(), of_parts.shape()), (&batch, bucket.shape()));
+
+        // As several buckets: the rows of the first come before those of the second, as they do in one.
+        let buckets = Buckets::new(parts.into_iter().map(|part| Arc::new(Bucket::new(part, &key_columns))).collect());
+        let mut out_matches = vec![BucketRow { bucket: 9, row: 9 }];
+        buckets.probe(&probed, selection, rows, keep_unmatched, &mut out_rows, &mut out_matches);
+        let of_one = |row: &u32| match *row {
+            UNMATCHED => BucketRow::UNMATCHED,
+            row if (row as usize) < cut => BucketRow { bucket: 0, row },
+            row => BucketRow { bucket: 1, row: row - cut as u32 },
+        };
+        prop_assert_eq!(&out_rows, &expected_rows);
+        prop_assert_eq!(&out_matches, &expected_matches.iter().map(of_one).collect::<Vec<_>>());
+        let taken = buckets.take(0, &out_matches).unwrap();
+        let text = |column: &ArrayRef, row: usize| texts(std::slice::from_ref(column), row);
+        let expected = expected_matches.iter().map(|&row| if row == UNMATCHED { None } else { text(&indexed[0], row as usize) });
+        prop_assert!((0..taken.len()).map(|row| text(&taken, row)).eq(expected));
+        if let Some((base, places)) = bucket.dense() {
+            prop_assert!(bucket.shape().is_unique);
+            for (place, &row) in places.iter().enumerate().filter(|(_, row)| **row != UNMATCHED) {
+                let key = (base + place as i64).to_string();
+                let held = texts(&indexed, row as usize).unwrap().remove(0);
+                prop_assert_eq!(held.replace("false", "0").replace("true", "1"), key);
+            }
+        }
+    }
+}
+
+/// A table of several partitions.
+fn large(rows: usize, distinct: u64, text: bool) -> RecordBatch {
+    let random = &mut Random(7);
+    let keys = (0..rows).map(|_| (random.below(distinct) as i64).wrapping_mul(0x1_0000_0001));
+    let keys: ArrayRef = if text {
+        Arc::new(keys.map(|key| Some(format!("a key that is long: {key}"))).collect::<StringViewArray>())
+    } else {
+        Arc::new(Int64Array::from_iter_values(keys))
+    };
+    let times: ArrayRef =
+        Arc::new(TimestampMillisecondArray::from_iter_values((0..rows as i64).map(|row| 70_000 - row)));
+    RecordBatch::try_from_iter([("k", keys), ("t", times)]).unwrap()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many rows")]
+fn large_buckets_do_not_depend_on_the_number_of_threads() {
+    for (distinct, text) in [(1 << 40, false), (5_000, false), (5_000, true)] {
+        let rows = large(60_000, distinct, text);
+        let one = Bucket::new(rows.clone(), &[0]);
+        assert_eq!(one.shape(), Shape { is_dense: false, is_unique: distinct > 5_000 });
+        let printed = format!("{one:?}");
+        assert!((2..=4).all(|workers| format!("{:?}", built(vec![rows.clone()], &[0], workers)) == printed));
+        let (mut found, mut matches) = (Vec::new(), Vec::new());
+        one.probe(&[rows.column(0).clone()], None, 60_000, false, &mut found, &mut matches);
+        let keys: Vec<String> = (0..60_000).map(|row| texts(&rows.columns()[..1], row).unwrap().remove(0)).collect();
+        let mut expected: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        keys.iter().zip(0..).for_each(|(key, row)| expected.entry(key.as_str()).or_default().push(row));
+        let expected_matches = keys.iter().flat_map(|key| expected[key.as_str()].clone());
+        assert!(matches.iter().copied().eq(expected_matches));
+        let expected_rows = keys.iter().zip(0..).flat_map(|(key, row)| vec![row; expected[key.as_str()].len()]);
+        assert!(found.iter().copied().eq(expected_rows));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many rows")]
+fn dense_keys_with_several_rows_each_are_found_in_order() {
+    let keys: ArrayRef = Arc::new(Int32Array::from_iter_values((0..50_000).map(|row| row * 7 % 1_000 - 500)));
+    let rows = RecordBatch::try_from_iter([("k", keys)]).unwrap();
+    let one = Bucket::new(rows.clone(), &[0]);
+    assert_eq!((one.shape(), one.dense()), (Shape { is_dense: true, is_unique: false }, None));
+    let printed = format!("{one:?}");
+    assert!((2..=4).all(|workers| format!("{:?}", built(vec![rows.clone()], &[0], workers)) == printed));
+    let probed: ArrayRef = Arc::new(Int32Array::from(vec![Some(-501), Some(493), None, Some(500)]));
+    let (mut found, mut matches) = (Vec::new(), Vec::new());
+    one.probe(&[probed], None, 4, true, &mut found, &mut matches);
+    let of_493 = (0..50_000).filter(|row| row * 7 % 1_000 == 993);
+    let expected = std::iter::once(UNMATCHED).chain(of_493).chain([UNMATCHED; 2]);
+    assert!(matches.iter().copied().eq(expected));
+    assert_eq!((found[0], found[1], found[found.len() - 2..].to_vec()), (0, 1, vec![2, 3]));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many rows")]
+fn memory_is_known_before_each_step() {
+    let rows = large(60_000, 1 << 40, false);
+    let mut kept = Kept::default();
+    kept.push(rows.slice(0, 30_000));
+    kept.push(rows.slice(30_000, 30_000));
+    let mut build = BucketBuild::new(rows.schema(), kept, &[0], None);
+    let (mut steps, columns) = (Vec::new(), 60_000 * 16);
+    while !build.is_built() {
+        steps.push(build.bytes(2) - columns);
+        build.units(2).into_iter().for_each(|unit| unit());
+        build.advance().unwrap();
+    }
+    let built = build.bytes(2) - columns;
+    let [copies, extents, counts, divided, keys, slots] = steps[..] else { panic!("{steps:?}") };
+    // Both columns are there twice, where two threads put them together; a divided row has a word and a number, and a key two slots of 16 bytes.
+    assert_eq!((copies, extents, counts, divided), (columns, 0, 0, 60_000 * 12));
+    assert!((divided..divided + 2 * 32 * 60_000).contains(&keys), "{keys}");
+    assert_eq!((slots, built), (60_000 * (12 + 32) + 4 * 16, build.finish().bytes() - columns));
+}
+
+#[test]
+fn a_bucket_knows_the_times_of_its_rows() {
+    let rows = if cfg!(miri) { 100 } else { 60_000 };
+    let batch = large(rows, 100, false);
+    let built = |batch: RecordBatch| {
+        let (schema, mut kept) = (batch.schema(), Kept::default());
+        kept.push(batch);
+        let time = TimeColumn::new(1, schema.field(1).data_type());
+        BucketBuild::new(schema, kept, &[0], time).complete().unwrap()
+    };
+    let range = TimeRange { min: (70_001 - rows as i64) * 1_000, max: 70_000_000 };
+    assert_eq!((built(batch.clone()).times(), built(batch.slice(0, 0)).times()), (Some(range), None));
+    assert_eq!(Bucket::new(batch, &[0]).times(), None);
+}
