@@ -9,7 +9,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_expr::{AggregateUDF, ScalarUDF};
 use pelton_data::column::sql_name;
 
-use crate::error::{Place, PlanError, closest};
+use crate::errors::{Place, PlanError, closest};
 use crate::parse::{ColumnDefinition, ColumnKind, Dropped, Named, TableDefinition, ViewDefinition, check_columns};
 use crate::types::SqlType;
 

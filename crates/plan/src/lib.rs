@@ -3,7 +3,7 @@
 //! A query's life begins here as text. [`parse`](mod@parse) turns a script into statements, each of which knows its place;
 //! DDL statements become entries of the [`catalog`], whose columns have the [`types`] declared. [`query`] plans queries and inserts against the catalogue: what comes out are [`pipeline`]s.
 
-pub mod error;
+pub mod errors;
 
 pub mod parse;
 
@@ -15,9 +15,21 @@ pub mod pipeline;
 
 pub mod query;
 
+mod bind;
+
+mod coerce;
+
+mod lower;
+
+mod share;
+
 pub mod explain;
 
 pub mod show;
+
+mod length;
+
+mod session_settings;
 
 mod stack;
 
@@ -29,7 +41,7 @@ pub mod growth {
 }
 
 pub use catalog::{Catalog, Relation, Table};
-pub use error::{Place, PlanError, PlanErrorKind, closest};
+pub use errors::{Place, PlanError, PlanErrorKind, closest};
 pub use parse::{Parsed, Statement, parse};
 pub use pelton_functions::{always_casts, is_flink_cast};
 pub use query::{Planned, plan, plan_statements};

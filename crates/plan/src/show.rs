@@ -8,12 +8,13 @@ use pelton_data::column::sql_name;
 use pelton_data::spelling::{identifier, is_file};
 use sqlparser::ast::Query;
 
+use crate::bind::context::Context;
 use crate::catalog::{Catalog, Relation, Table};
-use crate::error::PlanError;
+use crate::errors::PlanError;
 use crate::parse::{
     ColumnDefinition, ColumnKind, NameFilter, Named, Statement, ViewDefinition, is_written, respelt_names, stem,
 };
-use crate::query::{Context, columns_of, columns_of_query};
+use crate::query::{columns_of, columns_of_query};
 
 /// A small table of text.
 #[derive(Debug, Clone, PartialEq, Eq)]

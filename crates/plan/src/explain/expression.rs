@@ -1,6 +1,7 @@
 //! Expressions as SQL.
 
-use std::fmt::{self, Display};
+use std::fmt;
+use std::fmt::Display;
 
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -14,8 +15,8 @@ use pelton_data::column::sql_name;
 use pelton_functions::decimal::{is_to_double, operator_of};
 use pelton_functions::{ARRAY_OF, FIELD, FIT, ITEM, MAP_OF, cast_spelling, is_pattern_translation};
 
+use crate::lower::sink::is_not_null_guard;
 use crate::parse::BASE64_PADDED;
-use crate::query::is_not_null_guard;
 
 /// An expression as SQL, with columns by name.
 pub fn expression(expression: &dyn PhysicalExpr) -> impl Display + '_ {

@@ -4,7 +4,7 @@
 use pelton_data::spelling::is_file;
 use sqlparser::ast::{BinaryOperator, CastKind, Expr, Interval, UnaryOperator, Value, ValueWithSpan};
 
-use super::{Notes, reserved};
+use crate::explain::{Notes, reserved};
 use crate::parse::TableDefinition;
 
 /// Built-in functions of Flink 2.x that are called by name, and those of tables.

@@ -1,14 +1,15 @@
 //! Functions OVER rows, in words.
 
-use std::fmt::{self, Write};
+use std::fmt;
+use std::fmt::Write;
 
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec, Sliding};
 
-use super::field;
-use crate::query::Length;
+use crate::explain::field;
+use crate::length::Length;
 
 /// Writes what is computed, and how each call follows its frame.
-pub(super) fn write(text: &mut String, spec: &OverSpec, indent: &str) -> fmt::Result {
+pub(crate) fn write(text: &mut String, spec: &OverSpec, indent: &str) -> fmt::Result {
     let name = |column: &usize| spec.input_schema.field(*column).name().as_str();
     let keys: Vec<&str> = spec.keys.iter().map(name).collect();
     let by = if keys.is_empty() { String::new() } else { format!("by {}, ", keys.join(", ")) };

@@ -1,6 +1,6 @@
 //! What of a statement means something else, or nothing, to Flink.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::logical_plan::Window as Over;
@@ -8,34 +8,12 @@ use datafusion_expr::{Expr, LogicalPlan, WindowFrameUnits};
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::over::{OverCall, OverFunction};
 
+use crate::bind::aggregate_functions::RESULT_KIND;
 use crate::catalog::LATE_ROWS;
-use crate::error::{Place, PlanError};
+use crate::errors::source_locations::SourceLocations;
+use crate::explain::Notes;
 use crate::pipeline::{Program, Window, WindowAggregate};
-use crate::query::{Landmarks, Planned, RESULT_KIND};
-
-/// What of a statement means something else, or nothing, to Flink: each thing once, with the first place where it stands.
-#[derive(Debug, Clone, Default)]
-pub struct Notes(BTreeMap<String, Option<Place>>);
-
-impl Notes {
-    /// Adds one, which stands at this place, where that is known.
-    pub fn add(&mut self, place: Option<Place>, note: impl Into<String>) {
-        let first = self.0.entry(note.into()).or_default();
-        *first = first.iter().copied().chain(place).min();
-    }
-
-    /// Adds others.
-    pub fn append(&mut self, others: Notes) {
-        others.0.into_iter().for_each(|(note, place)| self.add(place, note));
-    }
-
-    /// One line each, with places as errors have them: in the order of the text, and behind them those without a place.
-    fn lines(self) -> Vec<String> {
-        let mut notes: Vec<(String, Option<Place>)> = self.0.into_iter().collect();
-        notes.sort_by_key(|(_, place)| (place.is_none(), *place));
-        notes.into_iter().map(|(note, place)| PlanError::invalid(place, note).to_string()).collect()
-    }
-}
+use crate::query::Planned;
 
 /// One line for each thing that is not portable to Flink; none where the statement is.
 pub fn portability(planned: &Planned) -> Vec<String> {
@@ -46,34 +24,34 @@ pub fn portability(planned: &Planned) -> Vec<String> {
         let _ = plan.apply(|node| {
             // Its batch mode, which has such frames, takes several of them.
             if !follows {
-                note_plan(node, &planned.landmarks, &mut notes);
+                note_plan(node, &planned.locations, &mut notes);
             }
             Ok(TreeNodeRecursion::Continue)
         });
     }
-    note_program(&planned.program, &planned.landmarks, &mut notes);
+    note_program(&planned.program, &planned.locations, &mut notes);
     notes.lines()
 }
 
-fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
+fn note_program(program: &Program, locations: &SourceLocations, notes: &mut Notes) {
     if program.sources.iter().any(|source| source.table == LATE_ROWS) {
         let note = format!("Flink has no table {LATE_ROWS}: it drops rows that are too late, and counts them");
-        notes.add(landmarks.table(LATE_ROWS), note);
+        notes.add(locations.table(LATE_ROWS), note);
     }
     let windows = || program.windows().map(|(_, window)| window);
     if windows().any(|window| window.window == Window::Global) {
         notes.add(
-            landmarks.grouping_without_window(),
+            locations.grouping_without_window(),
             "grouping without a window gives one result when the bounded input has ended; \
              in Flink's streaming mode it gives a changing result, and the same in its batch mode",
         );
     }
     if windows().any(|window| window.window.counts_rows()) {
-        let place = landmarks.only(&["tumble_rows", "hop_rows"]);
+        let place = locations.only(&["tumble_rows", "hop_rows"]);
         notes.add(place, "Flink has no windows that count rows: no table functions TUMBLE_ROWS and HOP_ROWS");
     }
     if windows().any(|window| matches!(window.bounds, Window::Hopping { size, slide, .. } if size % slide != 0)) {
-        notes.add(landmarks.only(&["hop"]), "Flink wants the size of HOP to be a multiple of its slide");
+        notes.add(locations.only(&["hop"]), "Flink wants the size of HOP to be a multiple of its slide");
     }
     let is_merged = |window: &WindowAggregate| {
         let windows =
@@ -82,13 +60,13 @@ fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
         windows && window.accumulators.iter().any(is_ordered)
     };
     if windows().any(is_merged) {
-        let place = landmarks.only(&["first_value", "last_value"]);
+        let place = locations.only(&["first_value", "last_value"]);
         notes.add(place, "Flink has FIRST_VALUE and LAST_VALUE in windows of TUMBLE only");
     }
     let has_time = |window: &WindowAggregate| window.bounds == window.window && is_by_time(&window.window);
     if windows().any(has_time) {
         notes.add(
-            landmarks.window,
+            locations.window,
             "a window closes when the watermark reaches its end, and in Flink a millisecond before: \
              rows that come in between are in time here, and late there",
         );
@@ -97,14 +75,14 @@ fn note_program(program: &Program, landmarks: &Landmarks, notes: &mut Notes) {
     let numbers_rows = |call: &OverCall| matches!(call.function, OverFunction::RowNumber);
     if program.overs().any(|over| over.frame_end().is_some()) {
         let note = "Flink takes LEAD, and frames that end after the row, in its batch mode only";
-        notes.add(landmarks.following_over(), note);
+        notes.add(locations.following_over(), note);
     } else if program.overs().any(|over| over.time.is_some() && !over.calls.iter().all(numbers_rows)) {
         let note = "a row at the watermark is in time for functions OVER rows, and in Flink it is late";
-        notes.add(landmarks.first_over(), note);
+        notes.add(locations.first_over(), note);
     }
     for lookup in &program.lookups {
         let tables: Vec<&str> = lookup.program.sources.iter().map(|source| source.table.as_str()).collect();
-        let place = tables.iter().find_map(|table| landmarks.table(table));
+        let place = tables.iter().find_map(|table| locations.table(table));
         let note = format!(
             "the join with {} loads it once, when the query starts; Flink keeps both sides of such a join in state",
             tables.join(", ")
@@ -118,12 +96,12 @@ fn is_by_time(window: &Window) -> bool {
     !window.counts_rows() && *window != Window::Global
 }
 
-fn note_plan(node: &LogicalPlan, landmarks: &Landmarks, notes: &mut Notes) {
+fn note_plan(node: &LogicalPlan, locations: &SourceLocations, notes: &mut Notes) {
     if let LogicalPlan::Window(over) = node
         && has_several_overs(over)
     {
         let note = "Flink wants all functions OVER rows of a query to have the same keys and the same frame";
-        notes.add(landmarks.other_over(), note);
+        notes.add(locations.other_over(), note);
     }
 }
 

@@ -5,16 +5,13 @@ use std::ops::RangeInclusive;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
-use super::reader::Reader;
-use super::script::is_blank;
-use crate::error::{Place, PlanError, closest};
+use crate::errors::{Place, PlanError, closest};
+use crate::parse::reader::Reader;
+use crate::parse::vocabulary::is_blank;
 use crate::types::{DECIMAL_PRECISION_MAX, Element, RowField, SqlType, TIMESTAMP_PRECISION_DEFAULT};
 
 /// How deep ROW, ARRAY and MAP may lie in each other.
 const DEPTH_MAX: usize = 64;
-
-/// What to write in place of a CAST to a type with parts.
-pub(crate) const CONSTRUCTORS: &str = "write ARRAY[…], MAP[…] or ROW(…)";
 
 const NAMES: [&str; 21] = [
     "BOOLEAN",

@@ -9,17 +9,11 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
-use super::files::reader_function;
-use super::interval;
-use super::json;
-use super::patterns::{like_pattern, similar_to};
-use super::respell::{call, respell};
-use crate::error::{Place, PlanError};
-
-/// The prefix of the expression that stands for `TABLE name` as an argument of a table function:
-/// `Expr::Prefixed { prefix: TABLE, value: name }`. For `TABLE name PARTITION BY key, …` the value is the tuple `(name, key, …)`, and for
-/// `(SELECT …) PARTITION BY key, …` the subquery is in the place of the name.
-pub const TABLE_ARGUMENT_PREFIX: &str = "TABLE";
+use crate::errors::{Place, PlanError};
+use crate::parse::flink_aliases::{call, respell};
+use crate::parse::patterns::{like_pattern, similar_to};
+use crate::parse::vocabulary::{TABLE_ARGUMENT_PREFIX, reader_function};
+use crate::parse::{interval, json};
 
 /// Flink's dialect: identifiers in backticks, `TABLE name` as an argument, its own INTERVAL literals, and its functions, which
 /// are respelt as they are parsed. (To walk the finished tree instead would take kilobytes of stack for each of its levels.)

@@ -11,31 +11,10 @@ use sqlparser::ast::{
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
-use super::dialect::TABLE_ARGUMENT_PREFIX;
-use super::reader::Reader;
-use super::script::is_blank;
-use super::statement::{FileArgument, FileTable, OptionPlace};
-use crate::error::{Place, PlanError, closest};
-
-/// Functions that read files, and the format of each.
-const READERS: [(&str, &str); 4] =
-    [("read_csv", "csv"), ("read_json", "json"), ("read_parquet", "parquet"), ("read_lines", "raw")];
-
-/// Functions of other systems that read files, and the one here.
-const SYNONYMS: [(&str, &str); 7] = [
-    ("read_csv_auto", "read_csv"),
-    ("read_json_auto", "read_json"),
-    ("read_ndjson", "read_json"),
-    ("read_ndjson_auto", "read_json"),
-    ("parquet_scan", "read_parquet"),
-    ("csv_scan", "read_csv"),
-    ("read_text", "read_lines"),
-];
-
-/// The function of this name that reads files, and its format.
-pub(super) fn reader_function(name: &str) -> Option<(&'static str, &'static str)> {
-    READERS.into_iter().find(|(reader, _)| reader.eq_ignore_ascii_case(name))
-}
+use crate::errors::{Place, PlanError, closest};
+use crate::parse::reader::Reader;
+use crate::parse::statement::{FileArgument, FileTable, OptionPlace};
+use crate::parse::vocabulary::{READERS, SYNONYMS, TABLE_ARGUMENT_PREFIX, is_blank, reader_function};
 
 /// Takes a file, or a call of a function that reads files, if one comes next.
 pub(super) fn take(reader: &mut Reader) -> Result<Option<FileTable>, PlanError> {

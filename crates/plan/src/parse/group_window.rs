@@ -11,9 +11,9 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Span;
 
-use super::dialect::TABLE_ARGUMENT_PREFIX;
-use super::respell::call;
-use crate::error::{Place, PlanError};
+use crate::errors::{Place, PlanError};
+use crate::parse::flink_aliases::call;
+use crate::parse::vocabulary::TABLE_ARGUMENT_PREFIX;
 
 /// The windows, and how many arguments each has.
 const WINDOWS: [(&str, usize); 3] = [("TUMBLE", 2), ("HOP", 3), ("SESSION", 2)];

@@ -11,9 +11,8 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Span, Token};
 
-use super::respell::call;
-
-use crate::error::{Place, PlanError};
+use crate::errors::{Place, PlanError};
+use crate::parse::flink_aliases::call;
 
 const MICROS_PER_SECOND: i128 = 1_000_000;
 

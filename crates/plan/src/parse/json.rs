@@ -5,9 +5,9 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Span, Token};
 
-use super::dialect::FlinkDialect;
-use super::respell::{call, cast, not, respell, text_literal, written_call};
-use crate::error::{Place, PlanError};
+use crate::errors::{Place, PlanError};
+use crate::parse::dialect::FlinkDialect;
+use crate::parse::flink_aliases::{call, cast, not, respell, text_literal, written_call};
 
 /// Functions whose arguments are read here.
 const CALLS: [&str; 5] = ["JSON_VALUE", "JSON_QUERY", "JSON_EXISTS", "JSON_OBJECT", "JSON_ARRAY"];
@@ -272,7 +272,7 @@ fn kind_of(value: Expr) -> (&'static str, Expr) {
     let name = function.name.to_string().to_uppercase();
     match name.as_str() {
         "JSON_OBJECT" | "JSON_ARRAY" => ("JSON", value),
-        "JSON" => match super::respell::plain_arguments(function).as_deref() {
+        "JSON" => match super::flink_aliases::plain_arguments(function).as_deref() {
             Some([text]) => ("JSON", text.clone()),
             _ => ("VALUE", value),
         },

@@ -4,6 +4,8 @@
 //! whole script. The tokens are divided at semicolons (`script`), brought into one form where they are strings (`unicode`), looked over for what cannot be parsed or planned
 //! (`refuse`, `syntax`, `substitutes`), their long chains of operators are balanced (`chains`), and they are read statement by statement (`reader`, `session`, `statement_set`, `table`, `files`, `column_type`) with sqlparser's own parser as a base.
 
+mod vocabulary;
+
 mod statement;
 
 mod script;
@@ -12,9 +14,9 @@ mod dialect;
 
 mod json;
 
-mod respell;
+mod flink_aliases;
 
-mod respell_time;
+mod flink_time_aliases;
 
 mod over_calls;
 
@@ -46,27 +48,29 @@ mod interval;
 
 mod group_window;
 
-pub(crate) use column_type::{CONSTRUCTORS, unknown_type};
-pub use dialect::{FlinkDialect, TABLE_ARGUMENT_PREFIX};
+pub(crate) use column_type::unknown_type;
+pub use dialect::FlinkDialect;
 pub(crate) use files::{named_table, stem};
+pub(crate) use flink_aliases::{BASE64_PADDED, is_written, respelt_names, written_name};
 pub(crate) use group_window::note as group_window_note;
 pub use interval::interval_micros;
 pub(crate) use over_calls::shown_name;
-pub(crate) use respell::{BASE64_PADDED, is_written, respelt_names, written_name};
 pub use statement::{
     ColumnDefinition, ColumnKind, Dropped, FileArgument, FileTable, Insert, NameFilter, Named, OptionPlace, Parsed,
     Statement, TableDefinition, ViewDefinition, WatermarkDefinition,
 };
 pub(crate) use substitutes::instead_of;
 pub(crate) use table::check_columns;
+pub(crate) use vocabulary::CONSTRUCTORS;
+pub use vocabulary::TABLE_ARGUMENT_PREFIX;
 
 #[cfg(test)]
 mod tests;
 
-use crate::error::PlanError;
+use crate::errors::PlanError;
 use crate::stack::with_stack;
 
-/// Stack of the thread that parses. Each level of nesting takes up to 110 KiB of it without optimisation, and up to `reader::NESTING_MAX` levels are read; a chain
+/// Stack of the thread that parses. Each level of nesting takes up to 110 KiB of it without optimisation, and up to `vocabulary::NESTING_MAX` levels are read; a chain
 /// of up to `refuse::CHAIN_MAX` operators that cannot be read to its end is dropped level by level.
 const STACK_BYTES: usize = 64 << 20;
 

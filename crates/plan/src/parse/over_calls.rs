@@ -7,7 +7,7 @@ use sqlparser::ast::{
     Spanned,
 };
 
-use crate::error::{Place, PlanError};
+use crate::errors::{Place, PlanError};
 
 /// What follows the name of a function that stands for one with `WITHIN GROUP (ORDER BY … DESC)`.
 const DESCENDING: &str = "_DESCENDING";

@@ -3,8 +3,8 @@
 use pelton_functions::PatternError;
 use sqlparser::ast::{Expr, Spanned, Value, ValueWithSpan};
 
-use super::respell::{call, not, text_literal};
-use crate::error::{Place, PlanError};
+use crate::errors::{Place, PlanError};
+use crate::parse::flink_aliases::{call, not, text_literal};
 
 /// The pattern of `LIKE pattern ESCAPE escape` with a backslash in place of the character that escapes others.
 pub(crate) fn like_pattern(pattern: &Expr, escape: &Expr) -> Result<Expr, PlanError> {

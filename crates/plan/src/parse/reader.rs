@@ -5,12 +5,13 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
-use super::dialect::FlinkDialect;
-use super::script::{Piece, Script, from_parser, is_blank};
-use super::statement::{Dropped, FileTable, Insert, Named, OptionPlace, Parsed, Statement, ViewDefinition};
-use super::statement_set::{Prefix, read_statement_set, statement_set_start};
-use super::{chains, column_type, files, group_window, refuse, session, table, unicode};
-use crate::error::{Place, PlanError, closest};
+use crate::errors::{Place, PlanError, closest};
+use crate::parse::dialect::FlinkDialect;
+use crate::parse::script::{Piece, Script, from_parser};
+use crate::parse::statement::{Dropped, FileTable, Insert, Named, OptionPlace, Parsed, Statement, ViewDefinition};
+use crate::parse::statement_set::{Prefix, read_statement_set, statement_set_start};
+use crate::parse::vocabulary::{NESTING_MAX, is_blank};
+use crate::parse::{chains, column_type, files, group_window, refuse, session, table, unicode};
 
 /// Reads the next statement of a script.
 pub(super) fn read(script: &mut Script) -> Result<Option<Parsed>, PlanError> {
@@ -45,9 +46,6 @@ pub(super) struct Reader<'a> {
     /// Files that stand in the place of tables.
     files: Vec<FileTable>,
 }
-
-/// How deep parentheses, calls and subqueries may be nested.
-pub(super) const NESTING_MAX: usize = 50;
 
 /// Words that are never names unless in backticks.
 const RESERVED: [&str; 53] = [

@@ -3,8 +3,8 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
-use super::syntax;
-use crate::error::{Place, PlanError};
+use crate::errors::{Place, PlanError};
+use crate::parse::syntax;
 
 /// Deepest expression that is read, and longest chain of joins or set operations. The syntax tree is walked recursively, and a sum of n terms is a tree n deep.
 const DEPTH_MAX: usize = 300;
@@ -31,7 +31,7 @@ pub(super) fn statement(word: &str, place: Option<Place>) -> PlanError {
             let statements =
                 ["SELECT", "CREATE", "DROP", "INSERT", "EXPLAIN", "SHOW", "DESCRIBE", "RESET", "VALUES", "WITH", "USE"];
             let error = PlanError::syntax(place, format!("expected a statement, found {word}"));
-            return match crate::error::closest(word, statements) {
+            return match crate::errors::closest(word, statements) {
                 Some(meant) => error.with_hint(format!("did you mean {meant}?")),
                 None => error.with_hint("statements begin with SELECT, WITH, CREATE, DROP, INSERT INTO, EXECUTE STATEMENT SET, SET, RESET, EXPLAIN, SHOW or DESCRIBE"),
             };
@@ -61,7 +61,7 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<(), PlanError> {
     for token in tokens {
         check_token(token)?;
     }
-    let words: Vec<&TokenWithSpan> = tokens.iter().filter(|token| !super::script::is_blank(token)).collect();
+    let words: Vec<&TokenWithSpan> = tokens.iter().filter(|token| !super::vocabulary::is_blank(token)).collect();
     for (at, token) in words.iter().enumerate() {
         check_construct(token, words.get(at + 1).copied())?;
         syntax::check(&words, at)?;

@@ -3,9 +3,9 @@
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
-use super::dialect::FlinkDialect;
-use super::reader::NESTING_MAX;
-use crate::error::{Place, PlanError};
+use crate::errors::{Place, PlanError};
+use crate::parse::dialect::FlinkDialect;
+use crate::parse::vocabulary::{NESTING_MAX, is_blank};
 
 /// A script on its way through the parser.
 pub(super) struct Script<'a> {
@@ -115,11 +115,6 @@ fn keep_spellings(text: &str, tokens: &mut [TokenWithSpan]) {
             token.token = Token::CustomBinaryOperator(written[..2].to_string());
         }
     }
-}
-
-/// Whether a token is white space or a comment.
-pub(super) fn is_blank(token: &TokenWithSpan) -> bool {
-    matches!(token.token, Token::Whitespace(_))
 }
 
 /// sqlparser's error in our form. It writes the place behind the message; an error at the end of the input has none, and

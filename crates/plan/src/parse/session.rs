@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{Expr, Ident, ObjectName, TableFactor, VisitMut, VisitorMut};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::reader::Reader;
-use super::statement::{NameFilter, Named, Statement};
-use crate::error::{Place, PlanError};
+use crate::errors::{Place, PlanError};
+use crate::parse::reader::Reader;
+use crate::parse::statement::{NameFilter, Named, Statement};
 
 /// The catalog of a session.
 pub(crate) const CATALOG: &str = "default_catalog";

@@ -7,7 +7,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use pelton_data::Micros;
 use sqlparser::ast::{Expr, Ident, Query};
 
-use crate::error::Place;
+use crate::errors::Place;
 use crate::types::SqlType;
 
 /// One statement of a script.

@@ -2,11 +2,12 @@
 
 use sqlparser::tokenizer::{Location, Token};
 
-use super::dialect::FlinkDialect;
-use super::reader::Reader;
-use super::script::{Piece, Script, is_blank};
-use super::statement::{FileTable, Insert, Statement};
-use crate::error::{Place, PlanError};
+use crate::errors::{Place, PlanError};
+use crate::parse::dialect::FlinkDialect;
+use crate::parse::reader::Reader;
+use crate::parse::script::{Piece, Script};
+use crate::parse::statement::{FileTable, Insert, Statement};
+use crate::parse::vocabulary::is_blank;
 
 /// The opening words of a statement set.
 pub(super) struct StatementSetStart {

@@ -3,10 +3,9 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::column_type::CONSTRUCTORS;
-use super::reader::NESTING_MAX;
-use super::refuse::OPERATOR_WORDS;
-use crate::error::{Place, PlanError};
+use crate::errors::{Place, PlanError};
+use crate::parse::refuse::OPERATOR_WORDS;
+use crate::parse::vocabulary::{CONSTRUCTORS, NESTING_MAX};
 
 /// A statement's tokens without blanks, seen from one of them.
 struct Words<'t, 's> {

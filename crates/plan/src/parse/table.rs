@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlparser::ast::{BinaryOperator, Expr, Ident, Spanned};
 use sqlparser::tokenizer::Token;
 
-use super::column_type;
-use super::interval::interval_micros;
-use super::reader::Reader;
-use super::statement::{
+use crate::errors::{Place, PlanError, closest};
+use crate::parse::column_type;
+use crate::parse::interval::interval_micros;
+use crate::parse::reader::Reader;
+use crate::parse::statement::{
     ColumnDefinition, ColumnKind, FileTable, Named, OptionPlace, TableDefinition, WatermarkDefinition,
 };
-use crate::error::{Place, PlanError, closest};
 use crate::types::SqlType;
 
 /// What stands between the parentheses after the name.

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::*;
-use crate::error::PlanError;
+use crate::errors::PlanError;
+use crate::parse::*;
 
 /// One line for each statement: its place, its kind and what matters of it.
 fn check(sql: &str, expected: &str) {

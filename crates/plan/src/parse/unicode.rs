@@ -3,8 +3,8 @@
 
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
-use super::script::is_blank;
-use crate::error::{Place, PlanError};
+use crate::errors::{Place, PlanError};
+use crate::parse::vocabulary::is_blank;
 
 /// Hexadecimal digits of an escape, each of which is one unit of UTF-16.
 const ESCAPE_DIGITS: usize = 4;

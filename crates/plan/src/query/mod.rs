@@ -1,122 +1,8 @@
-//! Queries to pipelines.
+//! Queries to pipelines: the entry points of planning.
 //!
-//! A query's syntax tree is walked once for what cannot be planned (`landmarks`, `constructs`), constants among it (`constants`). DataFusion resolves its names against the
-//! catalogue (`context`, `spelling`, `aggregate_functions`, `own_aggregate`) and plans it; windows are nodes of our own in its plan (`window`, `time_attribute`). Types are made
-//! those of Flink (`literals`, `flink_types`, `decimals`; numbers as instants: `instants`; what cannot be compared: `comparisons`; casts that fail only where they are computed: `deferred_casts`; where types are others is noted: `foreign_types`, what is written in other ways: `foreign`) and to agree (`optimize`), casts and functions of instants go by the clocks of the session's zone (`zone`), and the two zeros of floats one (`zeros`); lists of `IN` are simplified as NULL allows (`memberships`); what is drawn by chance must be read once (`chance`), and the plan is lowered to branches: streams with steps and expressions (`draft`, `source`, `lower`,
-//! `aggregate`, `grouping_sets`, `aggregate_call`, `accumulate`, `session`, `over`, `ranking`, `join`; rows of HOP and CUMULATE one by one: `copies`). INTERSECT and EXCEPT become aggregations (`set_operations`). ORDER BY and LIMIT at the top become the output's (`arrange`), below it the first rows are chosen (`limit`); an insert fits the columns to its
-//! table (`sink`). Views and common table expressions are planned by themselves (`references`). Columns of one name get others (`names`). When all statements are lowered, columns that
-//! nobody uses are left out (`prune`) and names become indices (`finish`). Errors of DataFusion are put into our words (`diagnose`, `rephrase`), and parts of the
-//! text are planned by themselves to find the place (`locate`).
-
-mod context;
-
-mod aggregate_functions;
-
-mod own_aggregate;
-
-mod landmarks;
-
-mod constructs;
-
-mod window;
-
-mod time_attribute;
-
-mod flink_types;
-
-mod literals;
-
-mod common_types;
-
-mod comparisons;
-
-mod conditions;
-
-mod fractions;
-
-mod foreign;
-
-mod foreign_types;
-
-mod decimals;
-
-mod instants;
-
-mod deferred_casts;
-
-mod chance;
-
-mod constants;
-
-mod optimize;
-
-mod zeros;
-
-mod memberships;
-
-mod lengths;
-
-mod named_casts;
-
-mod nested;
-
-mod names;
-
-mod references;
-
-mod draft;
-
-mod source;
-
-mod spelling;
-
-mod lower;
-
-mod copies;
-
-mod set_operations;
-
-mod limit;
-
-mod aggregate;
-
-mod grouping_sets;
-
-mod aggregate_call;
-
-mod accumulate;
-
-mod over;
-
-mod ranking;
-
-mod gathered;
-
-mod session;
-
-mod strictness;
-
-mod share;
-
-mod zone;
-
-mod count;
-
-mod join;
-
-mod arrange;
-
-mod sink;
-
-mod prune;
-
-mod finish;
-
-mod diagnose;
-
-mod locate;
-
-mod rephrase;
+//! A query's syntax tree is bound to the catalogue and becomes DataFusion's logical plan (`bind`), whose types and values are made those of Flink (`coerce`). The plan is lowered to
+//! branches, streams with steps and expressions, and operators between them; columns that nobody uses are left out, and names become indices (`lower`). Windows share slices (`share`).
+//! Errors of DataFusion are put into our words, and parts of the text are planned by themselves to find the place (`errors`).
 
 pub mod builder;
 
@@ -129,29 +15,28 @@ use datafusion_expr::planner::ContextProvider;
 use datafusion_expr::{LogicalPlan, LogicalPlanBuilder};
 use pelton_data::TimeColumn;
 use pelton_data::column::sql_name;
-use sqlparser::ast::{SelectItem, SetExpr, Spanned};
 
+use crate::bind::context::{self, Context};
+use crate::bind::names::with_names;
+pub use crate::bind::own_aggregate::own_aggregate;
+use crate::bind::syntax_parts::{select_item, union_parts};
+use crate::bind::{chance, foreign_types, references, survey};
 use crate::catalog::{Catalog, LATE_ROWS, Relation, Table};
-use crate::error::{Place, PlanError};
+pub use crate::coerce::strictness::STRICT_VALUES;
+use crate::coerce::strictness::with_casts_of;
+use crate::coerce::{held_types, optimize, zone};
+use crate::errors::PlanError;
+use crate::errors::source_locations::SourceLocations;
+use crate::errors::{diagnose, external, locate};
 use crate::explain::{Notes, flink};
+pub use crate::length::Length;
+use crate::lower::sink::Destination;
+use crate::lower::unbound::UnboundProgram;
+use crate::lower::{Lowering, finish};
 use crate::parse::{ColumnKind, Insert, Named, Statement, ViewDefinition};
 use crate::pipeline::{OutputTarget, Program};
+pub use crate::session_settings::{ALLOW_LATENESS, EARLY_FIRE, WINDOWS};
 use crate::stack::with_stack;
-pub(crate) use aggregate_functions::RESULT_KIND;
-pub(crate) use context::Context;
-use context::external;
-use draft::Draft;
-pub(crate) use landmarks::Landmarks;
-use lower::Lowering;
-use names::with_names;
-pub use own_aggregate::own_aggregate;
-pub use share::{ALLOW_LATENESS, EARLY_FIRE, WINDOWS};
-use sink::Destination;
-pub(crate) use sink::is_not_null_guard;
-pub use strictness::STRICT_VALUES;
-use strictness::with_casts_of;
-
-pub use window::Length;
 
 /// A program, and the plans it was made of.
 #[derive(Debug, Clone)]
@@ -163,7 +48,7 @@ pub struct Planned {
     /// What of the text Flink would not understand: functions, operators, types, and the options of the tables.
     pub foreign: Notes,
     /// Where the constructs of the text stand.
-    pub(crate) landmarks: Landmarks,
+    pub(crate) locations: SourceLocations,
 }
 
 /// Plans a query, or one or several inserts that run as one program.
@@ -191,15 +76,15 @@ fn on_deep_stack<T: Send>(catalog: &Catalog, work: impl FnOnce() -> T + Send) ->
 }
 
 fn plan_here(catalog: &Catalog, statements: &[&Statement]) -> Result<Planned, PlanError> {
-    let mut draft = Draft::of_session(catalog);
-    let mut landmarks = Landmarks::default();
+    let mut unbound = UnboundProgram::of_session(catalog);
+    let mut locations = SourceLocations::default();
     let mut logical = Vec::new();
     let mut foreign = Notes::default();
     let mut inserts = Vec::new();
     for statement in statements {
         match statement {
             Statement::Query(query) => {
-                let plan = lower_query(catalog, query, None, &mut draft, &mut landmarks, &mut foreign)?;
+                let plan = lower_query(catalog, query, None, &mut unbound, &mut locations, &mut foreign)?;
                 logical.push((OutputTarget::Result, plan));
             }
             Statement::Insert(insert) => inserts.push(insert),
@@ -211,24 +96,24 @@ fn plan_here(catalog: &Catalog, statements: &[&Statement]) -> Result<Planned, Pl
         }
     }
     for insert in inserts {
-        let plan = lower_query(catalog, &insert.query, Some(insert), &mut draft, &mut landmarks, &mut foreign)?;
+        let plan = lower_query(catalog, &insert.query, Some(insert), &mut unbound, &mut locations, &mut foreign)?;
         logical.push((OutputTarget::Table(insert.target.name.clone()), plan));
     }
-    let program = finish::finish(draft).map_err(|error| diagnose::diagnose(error, &landmarks))?;
+    let program = finish::finish(unbound).map_err(|error| diagnose::diagnose(error, &locations))?;
     note_options(catalog, &program, &mut foreign);
-    Ok(Planned { program, logical, foreign, landmarks })
+    Ok(Planned { program, logical, foreign, locations })
 }
 
 fn lower_query(
     catalog: &Catalog,
     query: &sqlparser::ast::Query,
     insert: Option<&Insert>,
-    draft: &mut Draft,
-    all_landmarks: &mut Landmarks,
+    unbound: &mut UnboundProgram,
+    all_locations: &mut SourceLocations,
     foreign: &mut Notes,
 ) -> Result<LogicalPlan, PlanError> {
     let context = Context::new(catalog);
-    let landmarks = landmarks::survey(query, &context)?;
+    let locations = survey::survey(query, &context)?;
     let destination = match insert {
         Some(insert) => {
             let named = Destination::named(catalog, &insert.target)?;
@@ -236,17 +121,17 @@ fn lower_query(
         }
         None => None,
     };
-    let resolved = |plan| references::resolved(plan, landmarks.query);
+    let resolved = |plan| references::resolved(plan, locations.query);
     let plan = context.plan_query(query).and_then(resolved).and_then(|plan| {
         let unheld = if insert.is_none() { check_columns(&plan, query).err() } else { None };
         foreign_types::note(&plan, &mut context.foreign.borrow_mut());
-        lower_plan(plan, destination.as_ref(), draft, &landmarks).map_err(|error| match unheld {
+        lower_plan(plan, destination.as_ref(), unbound, &locations).map_err(|error| match unheld {
             Some(placed) if error.message().contains(&placed.message) => external(placed),
             _ => error,
         })
     });
     let plan = plan.map_err(|error| {
-        let error = locate::in_query(error, query, &context, &landmarks);
+        let error = locate::in_query(error, query, &context, &locations);
         of_view(&error, &context, catalog).unwrap_or(error)
     })?;
     if let Some(destination) = &destination {
@@ -254,7 +139,7 @@ fn lower_query(
         let given = destination.given(plan.schema().fields().len());
         foreign_types::note_insert(&plan, &given, place, &mut context.foreign.borrow_mut());
     }
-    all_landmarks.add(landmarks);
+    all_locations.add(locations);
     foreign.append(context.foreign.take().notes);
     Ok(plan)
 }
@@ -262,10 +147,10 @@ fn lower_query(
 /// The error of the innermost view that cannot be lowered by itself for the same reason: its place is in the text of the view.
 fn of_view(error: &PlanError, context: &Context<'_>, catalog: &Catalog) -> Option<PlanError> {
     context.views_read().into_iter().find_map(|(view, plan)| {
-        let landmarks = landmarks::survey_view(&view.query, context).ok()?;
+        let locations = survey::survey_view(&view.query, context).ok()?;
         let plan = references::resolved(plan, None).ok()?;
-        let failed = lower_plan(plan, None, &mut Draft::of_session(catalog), &landmarks).err()?;
-        let own = locate::in_query(failed, &view.query, context, &landmarks);
+        let failed = lower_plan(plan, None, &mut UnboundProgram::of_session(catalog), &locations).err()?;
+        let own = locate::in_query(failed, &view.query, context, &locations);
         let is_same = own.message == error.message;
         is_same.then(|| PlanError { message: format!("view {}: {}", view.name, own.message), ..own })
     })
@@ -275,7 +160,7 @@ fn of_view(error: &PlanError, context: &Context<'_>, catalog: &Catalog) -> Optio
 fn check_columns(plan: &LogicalPlan, query: &sqlparser::ast::Query) -> Result<(), PlanError> {
     for (index, field) in plan.schema().fields().iter().enumerate() {
         let data_type = field.data_type();
-        if draft::carried_type(data_type).is_none() {
+        if held_types::carried_type(data_type).is_none() {
             let place = union_parts(&query.body).first().and_then(|part| select_item(part, index).0);
             return Err(PlanError { place, ..diagnose::unheld_column(field.name(), data_type) });
         }
@@ -290,10 +175,10 @@ fn check_columns(plan: &LogicalPlan, query: &sqlparser::ast::Query) -> Result<()
 pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanError> {
     on_deep_stack(catalog, || {
         let context = Context::new(catalog);
-        let landmarks = landmarks::survey_view(&view.query, &context)?;
+        let locations = survey::survey_view(&view.query, &context)?;
         let planned =
             context.view_plan(view).and_then(|plan| references::resolved(plan, None)).and_then(optimize::coerce);
-        planned.map(drop).map_err(|error| locate::in_query(error, &view.query, &context, &landmarks))
+        planned.map(drop).map_err(|error| locate::in_query(error, &view.query, &context, &locations))
     })
 }
 
@@ -308,7 +193,9 @@ pub(crate) fn columns_of(catalog: &Catalog, named: &Named) -> Result<SchemaRef, 
         let plan = source.and_then(|source| LogicalPlanBuilder::scan(name, source, None)?.build());
         match plan.and_then(|plan| references::resolved(plan, named.place)).and_then(optimize::coerce) {
             Ok(plan) => Ok(plan.schema().inner().clone()),
-            Err(error) => Err(PlanError { place: named.place, ..diagnose::diagnose(error, &Landmarks::default()) }),
+            Err(error) => {
+                Err(PlanError { place: named.place, ..diagnose::diagnose(error, &SourceLocations::default()) })
+            }
         }
     })
 }
@@ -320,10 +207,10 @@ pub(crate) fn columns_of(catalog: &Catalog, named: &Named) -> Result<SchemaRef, 
 pub(crate) fn columns_of_query(catalog: &Catalog, query: &sqlparser::ast::Query) -> Result<SchemaRef, PlanError> {
     on_deep_stack(catalog, || {
         let context = Context::new(catalog);
-        let landmarks = landmarks::survey(query, &context)?;
-        let resolved = |plan| references::resolved(plan, landmarks.query);
+        let locations = survey::survey(query, &context)?;
+        let resolved = |plan| references::resolved(plan, locations.query);
         let planned = context.plan_query(query).and_then(resolved).and_then(with_names).and_then(optimize::coerce);
-        let plan = planned.map_err(|error| locate::in_query(error, query, &context, &landmarks))?;
+        let plan = planned.map_err(|error| locate::in_query(error, query, &context, &locations))?;
         Ok(plan.schema().inner().clone())
     })
 }
@@ -337,7 +224,7 @@ pub fn check_computed_columns(catalog: &Catalog, table: &Table) -> Result<(), Pl
     for column in &definition.columns {
         let ColumnKind::Computed { expression, .. } = &column.kind else { continue };
         let data_type = Context::new(catalog).computed_type(table, expression);
-        let data_type = data_type.map_err(|error| diagnose::diagnose(error, &Landmarks::default()))?;
+        let data_type = data_type.map_err(|error| diagnose::diagnose(error, &SourceLocations::default()))?;
         let watermark = definition.watermark.as_ref().filter(|watermark| watermark.column == column.name);
         let Some(watermark) = watermark.filter(|_| TimeColumn::new(0, &data_type).is_none()) else { continue };
         let message = format!("the event-time column {} is {}", watermark.column, sql_name(&data_type));
@@ -369,14 +256,14 @@ fn note_options(catalog: &Catalog, program: &Program, foreign: &mut Notes) {
 fn lower_plan(
     plan: LogicalPlan,
     destination: Option<&Destination<'_>>,
-    draft: &mut Draft,
-    landmarks: &Landmarks,
+    unbound: &mut UnboundProgram,
+    locations: &SourceLocations,
 ) -> datafusion_common::Result<LogicalPlan> {
-    let mut lowering = Lowering { draft: std::mem::take(draft), landmarks };
+    let mut lowering = Lowering { unbound: std::mem::take(unbound), locations };
     let result = (|| {
-        let zoned = zone::plan_in_zone(optimize::coerce(plan)?, lowering.draft.zone)?;
+        let zoned = zone::plan_in_zone(optimize::coerce(plan)?, lowering.unbound.zone)?;
         let prepared = optimize::prepare(zoned)?;
-        chance::check_chance(&prepared, landmarks)?;
+        chance::check_chance(&prepared, locations)?;
         let arranged = lowering.arranged(&prepared)?;
         match destination {
             Some(destination) => lowering.insert(arranged, &prepared, destination)?,
@@ -385,39 +272,6 @@ fn lower_plan(
         lowering.check_rankings()?;
         Ok(prepared)
     })();
-    *draft = lowering.draft;
+    *unbound = lowering.unbound;
     result
-}
-
-/// The parts of a query that `UNION ALL` puts together, in their order.
-fn union_parts(body: &SetExpr) -> Vec<&SetExpr> {
-    match body {
-        SetExpr::SetOperation { left, right, .. } => [union_parts(left), union_parts(right)].concat(),
-        SetExpr::Query(query) => union_parts(&query.body),
-        _ => vec![body],
-    }
-}
-
-/// The place of a column of a SELECT or VALUES, as near as the text tells, and what it is called there.
-fn select_item(part: &SetExpr, index: usize) -> (Option<Place>, Option<String>) {
-    let whole = || Place::of(part.span());
-    match part {
-        SetExpr::Values(values) => {
-            let value = values.rows.first().and_then(|row| row.content.get(index));
-            (value.and_then(|value| Place::of(value.span())).or_else(whole), None)
-        }
-        SetExpr::Select(select) => {
-            let is_wildcard =
-                |item: &&SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-            let before = select.projection.iter().take(index + 1);
-            let item = before.clone().find(is_wildcard).or_else(|| select.projection.get(index));
-            let name = match item {
-                Some(SelectItem::UnnamedExpr(expression)) => Some(expression.to_string()),
-                Some(SelectItem::ExprWithAlias { alias, .. }) => Some(alias.value.clone()),
-                _ => None,
-            };
-            (item.and_then(|item| Place::of(item.span())).or_else(whole), name)
-        }
-        _ => (whole(), None),
-    }
 }

@@ -17,7 +17,7 @@ use datafusion_sql::planner::PlannerContext;
 use pelton_functions::scalar_functions;
 use sqlparser::ast::SelectItem;
 
-use super::Context;
+use crate::bind::context::Context;
 use crate::catalog::Catalog;
 use crate::parse::{Statement, parse};
 

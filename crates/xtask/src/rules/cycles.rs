@@ -16,7 +16,7 @@ const LARGEST_CYCLES: [(&str, usize); 12] = [
     ("data", 2),
     ("engine", 11),
     ("functions", 7),
-    ("plan", 47),
+    ("plan", 6),
     ("runtime", 7),
     ("server", 4),
     ("state", 8),

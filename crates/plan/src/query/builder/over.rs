@@ -11,10 +11,10 @@ use datafusion_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
 };
 
-use crate::error::PlanError;
-use crate::query::literals::literal;
-use crate::query::named_casts::with_named_casts;
-use crate::query::over::functions::window_function;
+use crate::bind::over_functions::window_function;
+use crate::coerce::literals::literal;
+use crate::coerce::named_casts::with_named_casts;
+use crate::errors::PlanError;
 
 /// The rows before each row that a function is computed from: `OVER (PARTITION BY … ORDER BY time …)`.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,12 +107,12 @@ impl OverWindow {
 }
 
 /// Whether any of the expressions has a function OVER rows.
-pub(super) fn has_over(expressions: &[Expr]) -> bool {
+pub(crate) fn has_over(expressions: &[Expr]) -> bool {
     !find_window_exprs(expressions).is_empty()
 }
 
 /// Columns over `input`, with functions OVER rows among them.
-pub(super) fn select(input: LogicalPlan, columns: Vec<Expr>) -> Result<LogicalPlan> {
+pub(crate) fn select(input: LogicalPlan, columns: Vec<Expr>) -> Result<LogicalPlan> {
     let columns = normalize_cols(columns, &input)?.into_iter().map(with_named_casts).collect::<Result<Vec<Expr>>>()?;
     let functions = find_window_exprs(&columns);
     let computed = LogicalPlanBuilder::window_plan(input, functions)?;

@@ -4,11 +4,11 @@ use datafusion_common::{Column, Result};
 use datafusion_expr::utils::columnize_expr;
 use datafusion_expr::{Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, SortExpr, WindowFrame};
 
-use super::{Allowed, RelationBuilder, check, of_columns, step};
-use crate::error::PlanError;
-use crate::query::literals::literal;
-use crate::query::over::functions::window_function;
-use crate::query::window::WINDOW_COLUMNS;
+use crate::bind::over_functions::window_function;
+use crate::bind::window_columns::WINDOW_COLUMNS;
+use crate::coerce::literals::literal;
+use crate::errors::PlanError;
+use crate::query::builder::{Allowed, RelationBuilder, check, of_columns, step};
 
 /// The name of the number that [`RelationBuilder::top`] gives rows.
 const ROW_NUMBER: &str = "row_number";

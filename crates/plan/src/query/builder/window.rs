@@ -6,12 +6,12 @@ use datafusion_common::{Column, Result};
 use datafusion_expr::LogicalPlan;
 use pelton_data::Micros;
 
-use super::{RelationBuilder, step};
-use crate::error::PlanError;
-use crate::pipeline::Window;
-use crate::query::window::{
+use crate::bind::window::{
     WindowNode, check_length, check_offset, check_rows, cumulative, hopping, partition_column, time_column,
 };
+use crate::errors::PlanError;
+use crate::pipeline::Window;
+use crate::query::builder::{RelationBuilder, step};
 
 /// Windows that rows are cut into.
 #[derive(Debug, Clone, PartialEq, Eq)]

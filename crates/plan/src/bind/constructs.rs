@@ -1,0 +1,190 @@
+//! What of a query's syntax tree is read and cannot be planned: each construct with what to write instead.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    AccessExpr, Distinct, Expr, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem,
+    SetExpr, SetOperator, SetQuantifier, Spanned, Subscript, visit_expressions,
+};
+
+use crate::bind::syntax_parts::aggregate_in;
+use crate::errors::{Place, PlanError};
+use crate::lower::grouping_sets::{SETS_MAX, grouped, written_sets};
+
+/// What is read, and cannot be planned.
+pub(crate) fn check_syntax(expression: &Expr, place: Option<Place>) -> Result<(), PlanError> {
+    let (construct, instead) = match expression {
+        Expr::Collate { .. } => ("COLLATE", "leave it out: strings are compared byte by byte"),
+        Expr::CompoundFieldAccess { access_chain, .. } if access_chain.iter().any(is_slice) => {
+            ("a slice of an array", "take elements one by one, as in array[1]")
+        }
+        Expr::Convert { .. } => ("CONVERT", "write CAST(value AS type)"),
+        Expr::IsNormalized { .. } => ("IS NORMALIZED", "leave it out"),
+        Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => {
+            ("LIKE ANY", "write text LIKE 'a%' OR text LIKE 'b%'")
+        }
+        _ => return Ok(()),
+    };
+    refuse(place, construct, instead)
+}
+
+fn is_slice(access: &AccessExpr) -> bool {
+    matches!(access, AccessExpr::Subscript(Subscript::Slice { .. }))
+}
+
+pub(crate) fn refuse(place: Option<Place>, construct: &str, instead: &str) -> Result<(), PlanError> {
+    Err(PlanError::unsupported(place, construct, instead))
+}
+
+pub(crate) fn order_place(query: &Query) -> Result<Option<Place>, PlanError> {
+    let Some(order) = &query.order_by else { return Ok(None) };
+    match &order.kind {
+        OrderByKind::Expressions(expressions) => {
+            let first = expressions.first().and_then(|first| Place::of(first.span()));
+            Ok(first.or_else(|| Place::of(query.span())))
+        }
+        OrderByKind::All(_) => refuse(Place::of(query.span()), "ORDER BY ALL", "name the columns").map(|()| None),
+    }
+}
+
+pub(crate) fn limit_place(query: &Query) -> Result<Option<Place>, PlanError> {
+    if let Some(fetch) = &query.fetch {
+        let quantity = fetch.quantity.as_ref().map(Spanned::span);
+        let place = Place::of(quantity.unwrap_or_else(|| query.span()));
+        let has_limit = matches!(&query.limit_clause, Some(LimitClause::LimitOffset { limit: Some(_), .. }));
+        if fetch.with_ties || fetch.percent || has_limit {
+            refuse(place, "FETCH with TIES, PERCENT or LIMIT", "write FETCH FIRST 10 ROWS ONLY")?;
+        }
+        return Ok(place);
+    }
+    let place = match &query.limit_clause {
+        None => return Ok(None),
+        Some(
+            LimitClause::LimitOffset { limit: Some(first), .. } | LimitClause::OffsetCommaLimit { offset: first, .. },
+        ) => Place::of(first.span()),
+        Some(LimitClause::LimitOffset { offset: Some(offset), .. }) => Place::of(offset.value.span()),
+        Some(LimitClause::LimitOffset { .. }) => None,
+    };
+    Ok(place.or_else(|| Place::of(query.span())))
+}
+
+/// Refuses what of UNION, INTERSECT and EXCEPT is read and cannot be planned. Returns the first of them that looks for equal rows, and its place.
+pub(crate) fn check_set(body: &SetExpr) -> Result<Option<(&'static str, Option<Place>)>, PlanError> {
+    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(None) };
+    let place = Place::of(right.span());
+    let of_left = check_set(left)?;
+    let of_right = check_set(right)?;
+    let is_all = match set_quantifier {
+        SetQuantifier::All => true,
+        SetQuantifier::None | SetQuantifier::Distinct => false,
+        _ => return refuse(place, &format!("{op} BY NAME"), "name the columns in the same order").map(|()| None),
+    };
+    let own = match op {
+        SetOperator::Union if is_all => None,
+        SetOperator::Union => Some(("UNION", place)),
+        SetOperator::Intersect => Some(("INTERSECT", place)),
+        SetOperator::Except => Some(("EXCEPT", place)),
+        SetOperator::Minus => return refuse(place, "MINUS", "write EXCEPT").map(|()| None),
+    };
+    Ok(of_left.or(own).or(of_right))
+}
+
+/// The names of common table expressions of one WITH differ.
+pub(crate) fn check_with(query: &Query) -> Result<(), PlanError> {
+    let mut names = HashSet::new();
+    let mut tables = query.with.iter().flat_map(|with| &with.cte_tables);
+    match tables.find(|table| !names.insert(table.alias.name.value.as_str())) {
+        None => Ok(()),
+        Some(table) => {
+            let name = &table.alias.name;
+            let error = PlanError::invalid(Place::of(name.span), format!("WITH defines {} twice", name.value));
+            Err(error.with_hint("give one of them another name"))
+        }
+    }
+}
+
+pub(crate) fn check_select(select: &Select) -> Result<(), PlanError> {
+    let place = Place::of(select.span());
+    if let Some(Distinct::On(columns)) = &select.distinct {
+        let place = columns.first().and_then(|column| Place::of(column.span())).or(place);
+        return refuse(place, "DISTINCT ON", "use MIN or MAX, grouped by window_start, window_end");
+    }
+    if let Some(into) = &select.into {
+        let instead = format!("write INSERT INTO {} SELECT …", into.name);
+        return refuse(Place::of(into.name.span()).or(place), "SELECT … INTO", &instead);
+    }
+    for item in &select.projection {
+        if let SelectItem::UnnamedExpr(row @ Expr::Tuple(_))
+        | SelectItem::ExprWithAlias { expr: row @ Expr::Tuple(_), .. } = item
+        {
+            return refuse(
+                Place::of(row.span()).or(place),
+                "a row of values",
+                "keep each value in a column of its own",
+            );
+        }
+    }
+    if let GroupByExpr::Expressions(expressions, modifiers) = &select.group_by {
+        if written_sets(expressions).is_err() {
+            let place = expressions.first().and_then(|first| Place::of(first.span())).or(place);
+            let message = format!("GROUP BY stands for more than {SETS_MAX} sets of keys");
+            return Err(PlanError::invalid(place, message).with_hint("list those that are needed in GROUPING SETS"));
+        }
+        expressions.iter().flat_map(grouped).try_for_each(check_key)?;
+        if !modifiers.is_empty() {
+            return refuse(place, "GROUP BY … WITH", "write ROLLUP (a, b), CUBE (a, b) or GROUPING SETS");
+        }
+    }
+    for (clause, condition) in [("WHERE", &select.selection), ("HAVING", &select.having)] {
+        if let Some(place) = condition.as_ref().and_then(over_in) {
+            let message = format!("{clause} comes before OVER, and has none of its results");
+            let hint = "compute them in a subquery, and write WHERE behind it";
+            return Err(PlanError::invalid(place, message).with_hint(hint));
+        }
+    }
+    if let Some(expression) = select.sort_by.first() {
+        return refuse(Place::of(expression.expr.span()), "SORT BY", "leave it out");
+    }
+    Ok(())
+}
+
+/// Where a function OVER rows stands in an expression.
+fn over_in(expression: &Expr) -> Option<Option<Place>> {
+    let found = visit_expressions(expression, |expression| match expression {
+        Expr::Function(function) if function.over.is_some() => ControlFlow::Break(Place::of(expression.span())),
+        _ => ControlFlow::Continue(()),
+    });
+    found.break_value()
+}
+
+/// Rows are grouped before anything is aggregated.
+fn check_key(key: &Expr) -> Result<(), PlanError> {
+    match aggregate_in(key) {
+        None => Ok(()),
+        place => Err(PlanError::invalid(place, "GROUP BY takes rows one by one, and has no aggregates")
+            .with_hint("compute them in a view or subquery, and group its rows")),
+    }
+}
+
+pub(crate) fn check_join(operator: &JoinOperator, place: Option<Place>) -> Result<(), PlanError> {
+    let use_join = "use JOIN or LEFT JOIN with a bounded table";
+    match operator {
+        JoinOperator::Join(_)
+        | JoinOperator::Inner(_)
+        | JoinOperator::Left(_)
+        | JoinOperator::LeftOuter(_)
+        | JoinOperator::Right(_)
+        | JoinOperator::RightOuter(_)
+        | JoinOperator::CrossJoin(_) => Ok(()),
+        JoinOperator::FullOuter(_) => refuse(place, "FULL JOIN", use_join),
+        JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::RightSemi(_) => {
+            refuse(place, "SEMI JOIN", use_join)
+        }
+        JoinOperator::Anti(_) | JoinOperator::LeftAnti(_) | JoinOperator::RightAnti(_) => {
+            refuse(place, "ANTI JOIN", "LEFT JOIN a bounded table and keep the rows WHERE its key IS NULL")
+        }
+        JoinOperator::AsOf { .. } => refuse(place, "ASOF JOIN", use_join),
+        _ => refuse(place, "this kind of join", use_join),
+    }
+}

@@ -1,0 +1,87 @@
+//! Which columns of a plan are time attributes: columns along which watermarks run, so that windows over them close.
+
+use datafusion_common::DFSchema;
+use datafusion_expr::utils::grouping_set_to_exprlist;
+use datafusion_expr::{Expr, JoinType, LogicalPlan};
+
+use crate::bind::references::Reference;
+use crate::bind::table_scan::TableScanSource;
+use crate::bind::window::WindowNode;
+
+/// Where a time attribute comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimeAttribute {
+    /// A column with a watermark.
+    Event,
+    /// A `PROCTIME()` column.
+    Processing,
+    /// The `window_time` of a window function.
+    Window,
+}
+
+/// Whether, and how, column `index` of a plan is a time attribute. Projections may rename and move it, not compute it.
+pub(crate) fn time_attribute(plan: &LogicalPlan, index: usize) -> Option<TimeAttribute> {
+    if let Some((referred, _)) = Reference::of(plan) {
+        return time_attribute(referred, index);
+    }
+    match plan {
+        LogicalPlan::TableScan(scan) => {
+            let source = scan.source.downcast_ref::<TableScanSource>()?;
+            let definition = &source.table.definition;
+            let name = source.schema.field(index).name();
+            if definition.watermark.as_ref().is_some_and(|watermark| watermark.column == *name) {
+                Some(TimeAttribute::Event)
+            } else if definition.processing_time_columns().any(|column| column == name) {
+                Some(TimeAttribute::Processing)
+            } else {
+                None
+            }
+        }
+        LogicalPlan::Projection(projection) => {
+            time_attribute(&projection.input, passed_through(&projection.expr[index], projection.input.schema())?)
+        }
+        LogicalPlan::Filter(filter) => time_attribute(&filter.input, index),
+        LogicalPlan::Window(window) if index < window.input.schema().fields().len() => {
+            time_attribute(&window.input, index)
+        }
+        LogicalPlan::SubqueryAlias(alias) => time_attribute(&alias.input, index),
+        LogicalPlan::Union(union) => {
+            let mut attributes = union.inputs.iter().map(|input| time_attribute(input, index));
+            let first = attributes.next()??;
+            attributes.all(|other| other == Some(first)).then_some(first)
+        }
+        LogicalPlan::Join(join) => {
+            let left = join.left.schema().fields().len();
+            match join.join_type {
+                JoinType::Inner | JoinType::Left if index < left => time_attribute(&join.left, index),
+                JoinType::Inner | JoinType::Right if index >= left => time_attribute(&join.right, index - left),
+                _ => None,
+            }
+        }
+        LogicalPlan::Aggregate(aggregate) => {
+            let grouping = grouping_set_to_exprlist(&aggregate.group_expr).ok()?;
+            let index = passed_through(grouping.get(index)?, aggregate.input.schema())?;
+            time_attribute(&aggregate.input, index).filter(|attribute| *attribute == TimeAttribute::Window)
+        }
+        // The input's time attribute is an ordinary column behind a window: only window_time has a watermark then.
+        plan => {
+            let window_time = WindowNode::of(plan)?.input.schema().fields().len() + 2;
+            (index == window_time).then_some(TimeAttribute::Window)
+        }
+    }
+}
+
+/// The names of all time attributes of a plan.
+pub(crate) fn time_attributes(plan: &LogicalPlan) -> Vec<String> {
+    let fields = plan.schema().fields();
+    let attributes = (0..fields.len()).filter(|index| time_attribute(plan, *index).is_some());
+    attributes.map(|index| fields[index].name().clone()).collect()
+}
+
+fn passed_through(expression: &Expr, input: &DFSchema) -> Option<usize> {
+    match expression {
+        Expr::Alias(alias) => passed_through(&alias.expr, input),
+        Expr::Column(column) => input.maybe_index_of_column(column),
+        _ => None,
+    }
+}
