@@ -36,7 +36,7 @@ pub(crate) use self::parts::{Halves, Parts};
 use self::running::Running;
 use self::source::{Origins, Source};
 use self::spare::Spare;
-use self::two_stacks::TwoStacks;
+use self::two_stacks::SliceStacks;
 use crate::layout::EntryLayout;
 use crate::table::{ABSENT, Chosen, GroupNumbers, Table};
 use crate::work::{Work, listing_work};
@@ -156,7 +156,7 @@ enum Nodes {
     /// Combined anew for each window.
     Slices(Vec<Slice>),
     Running(Running),
-    TwoStacks(TwoStacks),
+    TwoStacks(SliceStacks),
     /// One period's slices so far: the end of its last window.
     Prefix(Option<Micros>),
 }
@@ -173,7 +173,7 @@ impl Gag {
             }
             Combination::Recompute => Nodes::Slices(Vec::new()),
             Combination::SubtractOnEvict => Nodes::Running(Running::new(&values)),
-            Combination::TwoStacks => Nodes::TwoStacks(TwoStacks::new(&values, presence, come_in_order)),
+            Combination::TwoStacks => Nodes::TwoStacks(SliceStacks::new(&values, presence, come_in_order)),
             Combination::Prefix => Nodes::Prefix(None),
             Combination::Merge => unreachable!("sessions have no graph"),
         };

@@ -31,6 +31,11 @@ impl<K: Copy + Ord, S> TwoStacks<K, S> {
         &self.front
     }
 
+    /// The same, where an element comes late.
+    pub fn front_mut(&mut self) -> &mut Vec<(K, S)> {
+        &mut self.front
+    }
+
     /// The total of the front stack; `None` where it is empty.
     pub fn oldest(&self) -> Option<&S> {
         self.front.last().map(|(_, suffix)| suffix)

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use pelton_data::Micros;
 
 use super::Slice;
-use super::two_stacks::{Lists, Suffix};
+use super::two_stacks::Lists;
 use crate::layout::EntryLayout;
 use crate::table::{Chosen, SummedRows, Table};
+use crate::two_stacks::TwoStacks;
 
 /// Slices of more groups have lists of their own: what is done with these costs more than to call it.
 const GROUPS_MAX: usize = 32;
@@ -265,10 +266,7 @@ impl Matrix {
     /// The same as lists.
     pub(super) fn lists(&self) -> Lists {
         let row = |rows: &Rows, row: usize| (rows.last_ends[row], Rows::row(&rows.values, row, self.groups));
-        let suffixes = (self.left..self.older.last_ends.len()).rev().map(|at| {
-            let (last_end, values) = row(&self.older, at);
-            Suffix { last_end, values }
-        });
+        let suffixes = (self.left..self.older.last_ends.len()).rev().map(|at| row(&self.older, at));
         let slices = (0..self.younger.last_ends.len()).map(|at| {
             let (last_end, values) = row(&self.younger, at);
             Arc::new(Slice { last_end, values, to: None })
@@ -285,7 +283,8 @@ impl Matrix {
             let row = Chosen::Neighbours { first: at * self.groups, count: self.groups };
             prefix.add_at(&self.younger.values, row, Chosen::first(self.groups));
         }
-        Lists::new((self.presence, self.come_in_order), suffixes.collect(), slices.collect(), prefix)
+        let stacks = TwoStacks::of_parts(suffixes.collect(), prefix);
+        Lists::new((self.presence, self.come_in_order), stacks, slices.collect())
     }
 
     pub(super) fn bytes(&self) -> usize {

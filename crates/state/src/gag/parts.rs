@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::two_stacks::{Completeness, TwoStacks, add_to_all};
+use super::two_stacks::{Completeness, SliceStacks, add_to_all};
 use super::{Combined, Gag, Nodes, RENUMBERED_GROUPS_MIN, Slice};
 use crate::layout::EntryLayout;
 use crate::table::{Chosen, LentKeys, Table};
@@ -164,7 +164,7 @@ impl Gag {
     /// The graph, where the window that is due is the sum of two lists of no more groups than so many.
     pub(crate) fn halved(&mut self, groups_max: usize) -> Option<&mut Combined> {
         let Gag::Combined(graph) = self else { return None };
-        let Nodes::TwoStacks(TwoStacks::Lists(lists)) = &graph.nodes else { return None };
+        let Nodes::TwoStacks(SliceStacks::Lists(lists)) = &graph.nodes else { return None };
         let groups = graph.window.groups();
         // Now and then it is counted which groups are there.
         let must_count = groups >= RENUMBERED_GROUPS_MIN && lists.is_uncounted();
@@ -186,7 +186,7 @@ impl Combined {
 
     /// What the window that is due is the sum of, where all of its groups are there and it is [`Gag::halved`].
     pub(crate) fn halves(&mut self) -> Option<Halves<'_>> {
-        let Nodes::TwoStacks(TwoStacks::Lists(lists)) = &mut self.nodes else { return None };
+        let Nodes::TwoStacks(SliceStacks::Lists(lists)) = &mut self.nodes else { return None };
         let (keys, version) = (&self.window, self.window.key_changes());
         lists.are_all_there(keys.groups()).then(|| Halves { keys, version, lists: lists.halves() })
     }
@@ -194,7 +194,7 @@ impl Combined {
     /// Adds the window that is due, which is [`Gag::halved`], to those that leave in parts, at most so many groups together.
     pub(crate) fn give(&mut self, window: ClosedWindow, groups_max: usize, parts: &mut Option<Box<Parts>>) {
         let Combined { nodes, window: numbered, values, presence, shared_keys, spare, .. } = self;
-        let Nodes::TwoStacks(TwoStacks::Lists(lists)) = nodes else {
+        let Nodes::TwoStacks(SliceStacks::Lists(lists)) = nodes else {
             unreachable!("the window is the sum of two lists")
         };
         let parts = parts.get_or_insert_with(|| Box::new(Parts::new(values, *presence)));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use pelton_data::Micros;
 
-use super::two_stacks::TwoStacks;
+use super::two_stacks::SliceStacks;
 use super::{Combined, Nodes, RENUMBERED_GROUPS_MIN};
 use crate::layout::EntryLayout;
 use crate::pieces::{GroupOrder, PieceSource, Pieces};
@@ -219,7 +219,7 @@ impl Combined {
     /// oldest leaves behind it.
     pub(crate) fn run_max(&self, count: usize, end: Micros, slide: Micros) -> usize {
         match &self.nodes {
-            Nodes::TwoStacks(TwoStacks::Rows(matrix))
+            Nodes::TwoStacks(SliceStacks::Rows(matrix))
                 if matrix.groups() == self.window.groups() && self.arriving.is_none() =>
             {
                 matrix.run_max(count, end, slide)
@@ -255,7 +255,7 @@ impl Combined {
         }
         if known > 0 {
             let last_ends = (0..known).map(|row| last_end.saturating_add(row as Micros * slide));
-            let Nodes::TwoStacks(TwoStacks::Rows(matrix)) = nodes else { unreachable!("slices come as rows") };
+            let Nodes::TwoStacks(SliceStacks::Rows(matrix)) = nodes else { unreachable!("slices come as rows") };
             known = matrix.push_complete(last_ends, pieces.values(start..end), &mut to);
         }
         spare.keep_numbers(to);
@@ -264,7 +264,7 @@ impl Combined {
 
     /// The windows of [`Combined::insert_run`], with the keys of their groups and what tells these.
     pub(crate) fn run(&self, windows: usize) -> (SummedRows<'_>, &Table, u64) {
-        let Nodes::TwoStacks(TwoStacks::Rows(matrix)) = &self.nodes else { unreachable!("slices have come as rows") };
+        let Nodes::TwoStacks(SliceStacks::Rows(matrix)) = &self.nodes else { unreachable!("slices have come as rows") };
         let rows = matrix.windows(windows);
         (rows, &self.window, self.version())
     }

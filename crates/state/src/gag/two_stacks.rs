@@ -1,4 +1,4 @@
-//! Windows of aggregates that cannot be subtracted (LightSaber, Fig. 2).
+//! Windows of aggregates that cannot be subtracted: two stacks of slices.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use super::{Slice, Spare};
 use crate::layout::EntryLayout;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{Chosen, Table};
+use crate::two_stacks::TwoStacks;
 use crate::work::Work;
 
 /// Slices that come in their order are rows of values as soon as there are so many.
 const ROWS_MIN: usize = 64;
 
-/// Two stacks.
+/// Two stacks of slices, as suits how many groups these have.
 #[derive(Debug)]
-pub(super) enum TwoStacks {
+pub(super) enum SliceStacks {
     /// Each slice has a list of its groups.
     Lists(Box<Lists>),
     /// Slices have few groups, each a row of them.
@@ -32,12 +33,10 @@ pub(super) struct Lists {
     presence: usize,
     /// Whether none comes behind a later one.
     come_in_order: bool,
-    /// The older slices, each with all younger ones of this stack added; the oldest is the last.
-    suffixes: Vec<Suffix>,
+    /// All groups of the older slices, by the ends of their last windows, each with all younger ones of this stack added; and all of `slices` added.
+    stacks: TwoStacks<Micros, Table>,
     /// The younger slices, as they came. Whoever puts windows together may have them as well.
     slices: Vec<Arc<Slice>>,
-    /// All of `slices` added.
-    prefix: Table,
     /// Suffixes are being made of the younger slices.
     is_flipping: bool,
     /// So many of `slices` have been given to whoever puts the next window together,
@@ -75,54 +74,47 @@ impl Completeness {
     }
 }
 
-/// All groups of a slice and of those after it.
-#[derive(Debug)]
-pub(super) struct Suffix {
-    pub last_end: Micros,
-    pub values: Table,
-}
-
-impl TwoStacks {
-    pub(super) fn new(layout: &Arc<EntryLayout>, presence: usize, come_in_order: bool) -> TwoStacks {
-        let (suffixes, slices, prefix) = (Vec::new(), Vec::new(), Table::list(layout.clone()));
-        TwoStacks::Lists(Box::new(Lists::new((presence, come_in_order), suffixes, slices, prefix)))
+impl SliceStacks {
+    pub(super) fn new(layout: &Arc<EntryLayout>, presence: usize, come_in_order: bool) -> SliceStacks {
+        let stacks = TwoStacks::new(Table::list(layout.clone()));
+        SliceStacks::Lists(Box::new(Lists::new((presence, come_in_order), stacks, Vec::new())))
     }
 
     pub(super) fn is_empty(&self) -> bool {
         match self {
-            TwoStacks::Lists(lists) => lists.suffixes.is_empty() && lists.slices.is_empty(),
-            TwoStacks::Rows(matrix) => matrix.is_empty(),
+            SliceStacks::Lists(lists) => lists.stacks.front().is_empty() && lists.slices.is_empty(),
+            SliceStacks::Rows(matrix) => matrix.is_empty(),
         }
     }
 
     /// Makes lists of rows.
     fn listed(&mut self) -> &mut Lists {
-        if let TwoStacks::Rows(matrix) = self {
-            *self = TwoStacks::Lists(Box::new(matrix.lists()));
+        if let SliceStacks::Rows(matrix) = self {
+            *self = SliceStacks::Lists(Box::new(matrix.lists()));
         }
-        let TwoStacks::Lists(lists) = self else { unreachable!("rows have become lists") };
+        let SliceStacks::Lists(lists) = self else { unreachable!("rows have become lists") };
         lists
     }
 
     /// Puts the window of all slices together.
     pub(super) fn combine(&mut self, window: &mut Table) {
         match self {
-            TwoStacks::Lists(lists) => lists.combine(window),
-            TwoStacks::Rows(matrix) => matrix.combine(window),
+            SliceStacks::Lists(lists) => lists.combine(window),
+            SliceStacks::Rows(matrix) => matrix.combine(window),
         }
     }
 
     /// Inserts a slice whose groups are among the first `groups`.
     pub(super) fn insert(&mut self, slice: Slice, groups: usize, spare: &mut Spare) {
         match self {
-            TwoStacks::Rows(matrix) if matrix.takes(slice.last_end, groups) => {
+            SliceStacks::Rows(matrix) if matrix.takes(slice.last_end, groups) => {
                 matrix.push(&slice);
                 spare.keep(slice);
             }
             _ => {
                 let lists = self.listed();
                 lists.insert(slice, groups, spare);
-                if lists.come_in_order && lists.suffixes.is_empty() && lists.slices.len() == ROWS_MIN {
+                if lists.come_in_order && lists.stacks.front().is_empty() && lists.slices.len() == ROWS_MIN {
                     self.become_rows(groups, spare);
                 }
             }
@@ -132,7 +124,7 @@ impl TwoStacks {
     /// Forgets the slices whose last window ends at or before `end`. Where the older ones are used up, makes suffixes of the younger ones, as long as
     /// there is work left: whether that has been done.
     pub(super) fn evict(&mut self, end: Micros, groups: usize, spare: &mut Spare, work: &mut Work) -> bool {
-        if let TwoStacks::Rows(matrix) = self
+        if let SliceStacks::Rows(matrix) = self
             && let Some(groups) = matrix.evict(end)
         {
             work.spend(groups);
@@ -157,7 +149,7 @@ impl TwoStacks {
         let lists = self.listed();
         let Some(matrix) = lists.rows(groups) else { return false };
         lists.slices.drain(..).filter_map(Arc::into_inner).for_each(|slice| spare.keep(slice));
-        *self = TwoStacks::Rows(Box::new(matrix));
+        *self = SliceStacks::Rows(Box::new(matrix));
         true
     }
 
@@ -174,8 +166,8 @@ impl TwoStacks {
     /// Writes both stacks, no suffixes being made.
     pub(super) fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
         match self {
-            TwoStacks::Lists(lists) => lists.write_to(out),
-            TwoStacks::Rows(matrix) => matrix.lists().write_to(out),
+            SliceStacks::Lists(lists) => lists.write_to(out),
+            SliceStacks::Rows(matrix) => matrix.lists().write_to(out),
         }
     }
 
@@ -186,36 +178,35 @@ impl TwoStacks {
 
     pub(super) fn bytes(&self) -> usize {
         match self {
-            TwoStacks::Lists(lists) => lists.bytes(),
-            TwoStacks::Rows(matrix) => matrix.bytes(),
+            SliceStacks::Lists(lists) => lists.bytes(),
+            SliceStacks::Rows(matrix) => matrix.bytes(),
         }
     }
 }
 
 impl Lists {
-    /// Suffixes, the oldest of which is the last, younger slices, and what these have together.
+    /// Older slices, and younger ones, which have the prefix together.
     pub(super) fn new(
         (presence, come_in_order): (usize, bool),
-        suffixes: Vec<Suffix>,
+        stacks: TwoStacks<Micros, Table>,
         slices: Vec<Arc<Slice>>,
-        prefix: Table,
     ) -> Lists {
         let (is_flipping, given, is_anew, is_uncounted, complete) = (false, 0, true, false, Completeness::default());
-        Lists { presence, come_in_order, suffixes, slices, prefix, is_flipping, given, is_anew, is_uncounted, complete }
+        Lists { presence, come_in_order, stacks, slices, is_flipping, given, is_anew, is_uncounted, complete }
     }
 
     /// What the older slices have together, where there are any, and the younger ones.
     pub(super) fn halves(&self) -> (Option<&Table>, &Table) {
-        (self.suffixes.last().map(|oldest| &oldest.values), &self.prefix)
+        (self.stacks.oldest(), self.stacks.prefix())
     }
 
     /// Whether the first so many groups are all there, in one of the two.
     pub(super) fn are_all_there(&mut self, groups: usize) -> bool {
-        let older = self.suffixes.last().map(|oldest| &oldest.values);
-        self.complete.is_known(self.presence, groups, (older, &self.prefix))
+        let lists = (self.stacks.oldest(), self.stacks.prefix());
+        self.complete.is_known(self.presence, groups, lists)
     }
 
-    /// Whether the groups that are there should be counted, which [`TwoStacks::combine`] is for.
+    /// Whether the groups that are there should be counted, which [`SliceStacks::combine`] is for.
     pub(super) fn is_uncounted(&self) -> bool {
         self.is_uncounted
     }
@@ -223,7 +214,8 @@ impl Lists {
     /// Gives what all younger slices have together.
     pub(super) fn give_younger(&mut self, younger: &mut Table) {
         younger.clear();
-        younger.append_values(&self.prefix, Chosen::first(self.prefix.groups()));
+        let prefix = self.stacks.prefix();
+        younger.append_values(prefix, Chosen::first(prefix.groups()));
         (self.given, self.is_anew) = (self.slices.len(), false);
     }
 
@@ -236,10 +228,10 @@ impl Lists {
 
     /// Gives what the older slices have together, of which no window has the oldest any more but the one that ends at `end`.
     pub(super) fn give_older(&mut self, end: Micros, spare: &mut Spare) -> Option<Table> {
-        if let Some(suffix) = self.suffixes.pop_if(|suffix| suffix.last_end <= end) {
-            return Some(suffix.values);
+        if let Some(suffix) = self.stacks.pop_until(end) {
+            return Some(suffix);
         }
-        let oldest = &self.suffixes.last()?.values;
+        let oldest = self.stacks.oldest()?;
         let mut copy = spare.list(oldest.layout());
         copy.append_values(oldest, Chosen::first(oldest.groups()));
         Some(copy)
@@ -247,29 +239,31 @@ impl Lists {
 
     fn combine(&mut self, window: &mut Table) {
         self.is_uncounted = false;
-        match self.suffixes.last() {
-            Some(oldest) => window.replace_values(&oldest.values),
+        match self.stacks.oldest() {
+            Some(oldest) => window.replace_values(oldest),
             None => window.reset_accumulators(),
         }
-        let younger = Chosen::first(self.prefix.groups());
-        window.add_at(&self.prefix, younger, younger);
+        let prefix = self.stacks.prefix();
+        let younger = Chosen::first(prefix.groups());
+        window.add_at(prefix, younger, younger);
     }
 
     fn insert(&mut self, slice: Slice, groups: usize, spare: &mut Spare) {
-        if self.suffixes.first().is_none_or(|youngest| youngest.last_end < slice.last_end) {
-            add_to_all(&mut self.prefix, groups, &slice);
+        if self.stacks.front().first().is_none_or(|(youngest, _)| *youngest < slice.last_end) {
+            add_to_all(self.stacks.prefix_mut(), groups, &slice);
             self.slices.push(Arc::new(slice));
             return;
         }
         // It came late, among the older ones: all windows that begin no later than its last one have it.
-        let at = self.suffixes.partition_point(|younger| younger.last_end > slice.last_end);
-        for older in &mut self.suffixes[at..] {
-            add_to_all(&mut older.values, groups, &slice);
+        let suffixes = self.stacks.front_mut();
+        let at = suffixes.partition_point(|(younger, _)| *younger > slice.last_end);
+        for (_, older) in &mut suffixes[at..] {
+            add_to_all(older, groups, &slice);
         }
-        if self.suffixes.get(at).is_none_or(|same| same.last_end != slice.last_end) {
-            let younger = at.checked_sub(1).map(|younger| &self.suffixes[younger].values);
+        if suffixes.get(at).is_none_or(|(same, _)| *same != slice.last_end) {
+            let younger = at.checked_sub(1).map(|younger| &suffixes[younger].1);
             let values = suffix(younger, groups, &slice, spare);
-            self.suffixes.insert(at, Suffix { last_end: slice.last_end, values });
+            suffixes.insert(at, (slice.last_end, values));
         }
         spare.keep(slice);
     }
@@ -277,10 +271,10 @@ impl Lists {
     /// Forgets the slices whose last window ends at or before `end`: whether suffixes are to be made of the younger ones that are left, which are put in the order
     /// of their ends.
     fn evict(&mut self, end: Micros, spare: &mut Spare) -> bool {
-        while let Some(suffix) = self.suffixes.pop_if(|suffix| suffix.last_end <= end) {
-            spare.keep_list(suffix.values);
+        while let Some(suffix) = self.stacks.pop_until(end) {
+            spare.keep_list(suffix);
         }
-        if !self.suffixes.is_empty() {
+        if !self.stacks.front().is_empty() {
             return false;
         }
         let slices = self.slices.len();
@@ -299,30 +293,30 @@ impl Lists {
     /// Suffixes of the younger slices as rows of the first `groups` groups, where these suit them better.
     fn rows(&self, groups: usize) -> Option<Matrix> {
         let slices = self.slices.iter().map(|slice| &**slice);
-        Matrix::of(slices, groups, self.prefix.layout(), (self.presence, self.come_in_order))
+        Matrix::of(slices, groups, self.stacks.prefix().layout(), (self.presence, self.come_in_order))
     }
 
     /// Makes suffixes of the younger slices, as long as there is work left: whether that has been done.
     fn flip(&mut self, groups: usize, spare: &mut Spare, work: &mut Work) -> bool {
         self.is_flipping = true;
-        while let Some(slice) = self.slices.pop_if(|_| !work.is_done()) {
-            let younger = self.suffixes.last().map(|younger| &younger.values);
-            let last_end = slice.last_end;
-            let values = match Arc::try_unwrap(slice) {
-                Ok(slice) => suffix_of(younger, groups, slice, spare),
-                // Whoever puts windows together still has it.
-                Err(slice) => suffix(younger, groups, &slice, spare),
-            };
-            self.suffixes.push(Suffix { last_end, values });
+        let Lists { stacks, slices, .. } = self;
+        let youngest_first = std::iter::from_fn(|| {
+            let slice = slices.pop_if(|_| !work.is_done())?;
             work.spend(groups);
-        }
+            Some((slice.last_end, slice))
+        });
+        stacks.flip(youngest_first, |younger, slice| match Arc::try_unwrap(slice) {
+            Ok(slice) => suffix_of(younger, groups, slice, spare),
+            // Whoever puts windows together still has it.
+            Err(slice) => suffix(younger, groups, &slice, spare),
+        });
         self.is_flipping = !self.slices.is_empty();
         !self.is_flipping
     }
 
     /// Forgets what the younger slices have together.
     fn clear(&mut self) {
-        self.prefix.clear();
+        self.stacks.prefix_mut().clear();
         self.complete = Completeness::default();
         (self.given, self.is_anew) = (0, true);
     }
@@ -335,39 +329,42 @@ impl Lists {
             }
             Arc::get_mut(slice).expect("nobody else has it").renumber(numbers);
         }
-        for values in self.suffixes.iter_mut().map(|suffix| &mut suffix.values).chain([&mut self.prefix]) {
+        let renumber = |values: &mut Table| {
             let known: Vec<u32> = present.iter().take_while(|&old| (old as usize) < values.groups()).collect();
             let mut list = Table::list(values.layout().clone());
             list.append_values(values, &known);
             *values = list;
-        }
+        };
+        self.stacks.front_mut().iter_mut().for_each(|(_, suffix)| renumber(suffix));
+        renumber(self.stacks.prefix_mut());
     }
 
     fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
-        out.count(self.suffixes.len());
-        for suffix in &self.suffixes {
-            out.instant(suffix.last_end);
-            suffix.values.write_to(out)?;
+        out.count(self.stacks.front().len());
+        for (last_end, suffix) in self.stacks.front() {
+            out.instant(*last_end);
+            suffix.write_to(out)?;
         }
         write_slices(self.slices.iter().map(|slice| &**slice), out)?;
-        self.prefix.write_to(out)
+        self.stacks.prefix().write_to(out)
     }
 
     fn read_from(&mut self, known: &Known<'_>, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let mut suffixes: Vec<(Micros, Table)> = Vec::new();
         for _ in 0..input.count(1, "suffixes")? {
             let last_end = known.read_last_end(input)?;
-            let is_older = self.suffixes.last().is_none_or(|younger| last_end <= younger.last_end);
+            let is_older = suffixes.last().is_none_or(|(younger, _)| last_end <= *younger);
             input.check(is_older, "suffixes in the order of their ends")?;
-            self.suffixes.push(Suffix { last_end, values: known.read_list(input)? });
+            suffixes.push((last_end, known.read_list(input)?));
         }
         self.slices = known.read_slices(input)?.into_iter().map(Arc::new).collect();
-        self.prefix = known.read_list(input)?;
+        self.stacks = TwoStacks::of_parts(suffixes, known.read_list(input)?);
         Ok(())
     }
 
     fn bytes(&self) -> usize {
-        let suffixes: usize = self.suffixes.iter().map(|suffix| suffix.values.bytes()).sum();
-        suffixes + self.slices.iter().map(|slice| slice.bytes()).sum::<usize>() + self.prefix.bytes()
+        let suffixes: usize = self.stacks.front().iter().map(|(_, suffix)| suffix.bytes()).sum();
+        suffixes + self.slices.iter().map(|slice| slice.bytes()).sum::<usize>() + self.stacks.prefix().bytes()
     }
 }
 
