@@ -34,9 +34,9 @@ use pelton_state::window::Contents;
 use crate::error::Error;
 use crate::event_time::with_computed_time;
 use crate::inserts::Inserts;
+use crate::own_tables::OwnTables;
 use crate::query::Query;
 use crate::results::{self, Results};
-use crate::session::own_tables::OwnTables;
 use crate::settings::{Settings, WindowChoice};
 use crate::table::{Destination, Opened, Origin, WatermarkOptions};
 use crate::{emission, late, lookups, table, tier};
@@ -108,10 +108,10 @@ pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Re
     let Unstarted { program, kernels, held, budget, unread, options, sinks, sources } = unstarted;
     let (settings, waker) = (surroundings.settings, options.waker.clone());
     let Tables { sinks, sources, results } = take_tables(&program, surroundings, (sinks, sources), &unread, &waker)?;
-    let stories = kernels.iter().enumerate().map(|(index, kernel)| (pipeline_name(&program, index), kernel.stories()));
+    let stories = kernels.iter().enumerate().map(|(index, kernel)| (program.pipeline_name(index), kernel.stories()));
     let stories = stories.collect();
     let pipelines = program.pipelines.iter().zip(kernels).enumerate().map(|(index, (pipeline, kernel))| PipelineNode {
-        name: pipeline_name(&program, index),
+        name: program.pipeline_name(index),
         input: stream(pipeline.input),
         kernel,
         target: match &pipeline.target {
@@ -171,7 +171,7 @@ impl Unstarted {
     pub fn check_own_tables(&self, surroundings: &Surroundings<'_>) -> Result<(), Error> {
         for opened in table::opened(&self.program, surroundings.catalog, surroundings.own_tables) {
             match opened? {
-                Opened::Output(output, Destination::Pulled(table)) => table.check_unwritten(output_name(output))?,
+                Opened::Output(output, Destination::Pulled(table)) => table.check_unwritten(output.name())?,
                 Opened::Source(used, Origin::Pushed(push)) => push.check_unread(&used.table)?,
                 Opened::Output(..) | Opened::Source(..) | Opened::Lookup(_) => {}
             }
@@ -198,7 +198,7 @@ fn take_tables(
                         tables.results = Some(results);
                         unopened.open(unread, waker, None)
                     }
-                    Destination::Pulled(table) => table.open(output_name(output), unread, waker)?,
+                    Destination::Pulled(table) => table.open(output.name(), unread, waker)?,
                     Destination::Table(_) => sinks.pop_front().expect("it has been opened"),
                 };
                 tables.sinks.push(sink_node(output, sink));
@@ -382,7 +382,7 @@ fn time_column(schema: &SchemaRef, index: usize) -> Option<TimeColumn> {
 
 fn sink_node(output: &Output, sink: Box<dyn Sink>) -> SinkNode {
     let inputs = output.inputs.iter().map(|&input| stream(input)).collect();
-    SinkNode { name: output_name(output).to_owned(), inputs, arrangement: output.arrangement.clone(), sink }
+    SinkNode { name: output.name().to_owned(), inputs, arrangement: output.arrangement.clone(), sink }
 }
 
 /// The columns of the rows that are read from the query itself.
@@ -397,22 +397,4 @@ fn stream(planned: Planned) -> StreamRef {
         Planned::Pipeline(index) => StreamRef::Pipeline(index),
         Planned::Operator(index) => StreamRef::Operator(index),
     }
-}
-
-/// What an output is called where people see it.
-pub(crate) fn output_name(output: &Output) -> &str {
-    match &output.target {
-        OutputTarget::Result => "result",
-        OutputTarget::Table(name) => name,
-    }
-}
-
-/// What a pipeline is called where people see it: its place, input and target.
-pub(crate) fn pipeline_name(program: &Program, index: usize) -> String {
-    let pipeline = &program.pipelines[index];
-    let input = match pipeline.input {
-        Planned::Source(source) => program.sources[source].table.clone(),
-        other => program.stream_name(other),
-    };
-    format!("pipeline {index}: {input} → {}", program.target_name(&pipeline.target))
 }

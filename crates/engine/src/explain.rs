@@ -5,8 +5,7 @@ use pelton_plan::pipeline::Program;
 use pelton_plan::query::Planned;
 
 use crate::error::Error;
-use crate::execute::pipeline_name;
-use crate::session::own_tables::OwnTables;
+use crate::own_tables::OwnTables;
 use crate::settings::Settings;
 use crate::table::{Destination, Opened, Origin};
 use crate::{emission, table};
@@ -64,7 +63,7 @@ fn check_tables(
 /// One pipeline's kernel in readable form, and how its expressions run.
 fn kernel(program: &Program, pipeline: usize) -> Result<String, Error> {
     let described = pelton_compiler::describe(program, pipeline)?;
-    let mut text = format!("{}\n{}\n", pipeline_name(program, pipeline), described.text.trim_end());
+    let mut text = format!("{}\n{}\n", program.pipeline_name(pipeline), described.text.trim_end());
     for (how, expressions) in [("compiled", &described.compiled), ("interpreted", &described.interpreted)] {
         if !expressions.is_empty() {
             text.push_str(&format!("{how}: {}\n", expressions.join("; ")));

@@ -6,7 +6,6 @@ use pelton_plan::pipeline::{Program, StreamRef};
 use pelton_runtime::run::RunError;
 
 use crate::error::Error;
-use crate::execute::{output_name, pipeline_name};
 
 /// Tables that the rows of a pipeline, window or OVER are inserted into, by its name. Empty where a program has one output: that needs no name.
 #[derive(Debug, Default)]
@@ -17,7 +16,7 @@ impl Inserts {
         let mut inserts = Inserts::default();
         if program.outputs.len() > 1 {
             for output in &program.outputs {
-                output.inputs.iter().for_each(|&input| inserts.add(program, input, output_name(output)));
+                output.inputs.iter().for_each(|&input| inserts.add(program, input, output.name()));
             }
         }
         inserts
@@ -27,7 +26,7 @@ impl Inserts {
     fn add(&mut self, program: &Program, stream: StreamRef, table: &str) {
         let (name, inputs) = match stream {
             StreamRef::Source(_) => return,
-            StreamRef::Pipeline(index) => (pipeline_name(program, index), vec![program.pipelines[index].input]),
+            StreamRef::Pipeline(index) => (program.pipeline_name(index), vec![program.pipelines[index].input]),
             StreamRef::Operator(index) => {
                 let feeding = program.feeding(index).map(|(pipeline, _)| StreamRef::Pipeline(pipeline));
                 (program.operator_name(index), feeding.collect())

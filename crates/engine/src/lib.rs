@@ -56,6 +56,8 @@ mod running;
 
 mod operators;
 
+mod own_tables;
+
 mod adaptation_events;
 
 mod late;

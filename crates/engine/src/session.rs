@@ -1,7 +1,7 @@
 //! Sessions: where statements are executed.
 
+mod create_tables;
 mod known;
-pub(crate) mod own_tables;
 mod start;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

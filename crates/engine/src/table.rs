@@ -19,9 +19,9 @@ use pelton_runtime::source::{Decoded, Read, Source, SourceError};
 
 use crate::error::Error;
 use crate::event_time::with_computed_time;
+use crate::own_tables::OwnTables;
 use crate::pull::PullTable;
 use crate::push::PushTable;
-use crate::session::own_tables::OwnTables;
 use crate::settings::Settings;
 
 /// The option, of any table that has a watermark, that says when its partitions are idle.

@@ -79,6 +79,16 @@ impl Program {
         format!("{} {number}", self.operators[number].kind())
     }
 
+    /// What a pipeline is called where people see it: its number, input and target.
+    pub fn pipeline_name(&self, number: usize) -> String {
+        let Pipeline { input, target, .. } = &self.pipelines[number];
+        let input = match *input {
+            StreamRef::Source(source) => self.sources[source].table.clone(),
+            other => self.stream_name(other),
+        };
+        format!("pipeline {number}: {input} → {}", self.target_name(target))
+    }
+
     /// What a pipeline feeds, as people see it.
     pub fn target_name(&self, target: &Target) -> String {
         target.port().map_or_else(|| "rows".to_string(), |port| self.operator_name(port.operator))
@@ -478,6 +488,16 @@ pub struct Output {
     pub arrangement: Arrangement,
     /// Where to.
     pub target: OutputTarget,
+}
+
+impl Output {
+    /// What it is called where people see it.
+    pub fn name(&self) -> &str {
+        match &self.target {
+            OutputTarget::Result => "result",
+            OutputTarget::Table(name) => name,
+        }
+    }
 }
 
 /// Where an output's rows go.

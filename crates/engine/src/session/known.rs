@@ -13,9 +13,9 @@ use pelton_runtime::pool::Pool;
 use pelton_runtime::progress::Progress;
 use pelton_runtime::run::{RunHandle, WeakRunHandle};
 
-use super::own_tables::OwnTables;
 use crate::display::shown_rows;
 use crate::error::Error;
+use crate::own_tables::OwnTables;
 use crate::query::{NamedStories, Query};
 use crate::settings::Settings;
 use crate::{analyze, late, operators, running, waiting};

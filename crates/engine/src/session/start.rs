@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use pelton_plan::pipeline::{OutputTarget, Program};
+use pelton_plan::pipeline::{Output, OutputTarget, Program};
 use pelton_plan::query::Planned;
 use pelton_plan::{Catalog, PlanError};
 use pelton_runtime::budget::Budget;
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
 
-use super::own_tables::OwnTables;
 use super::{Known, Session};
 use crate::emission;
 use crate::error::Error;
-use crate::execute::{self, Surroundings, output_name};
+use crate::execute::{self, Surroundings};
 use crate::explain::explain;
+use crate::own_tables::OwnTables;
 use crate::query::Query;
 use crate::settings::Settings;
 use crate::waiting::query_name;
@@ -118,7 +118,7 @@ impl Entry<'_> {
         let mut known = session.known();
         known.queries_started += 1;
         let number = known.queries_started;
-        let late = known.late.of_query(&query_name(number, program.outputs.iter().map(output_name)));
+        let late = known.late.of_query(&query_name(number, program.outputs.iter().map(Output::name)));
         Entry {
             session,
             number,

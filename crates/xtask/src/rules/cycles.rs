@@ -14,7 +14,7 @@ const LARGEST_CYCLES: [(&str, usize); 12] = [
     ("compiler", 5),
     ("connectors", 6),
     ("data", 2),
-    ("engine", 11),
+    ("engine", 2),
     ("functions", 7),
     ("plan", 6),
     ("runtime", 7),

@@ -1,7 +1,4 @@
-//! Tables that the program itself fills and reads.
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
+//! Creates tables that the program itself fills and reads.
 
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_plan::Table;
@@ -10,45 +7,8 @@ use pelton_plan::query::check_computed_columns;
 
 use super::Session;
 use crate::error::Error;
-use crate::pull::{PullSink, PullTable};
-use crate::push::{PushSource, PushTable};
-
-/// The engine's ends of these tables, by their names.
-#[derive(Clone, Default)]
-pub(crate) struct OwnTables {
-    pushed: BTreeMap<String, Arc<PushTable>>,
-    pulled: BTreeMap<String, Arc<PullTable>>,
-}
-
-impl OwnTables {
-    /// A table that the program fills.
-    pub fn pushed(&self, name: &str) -> Option<&PushTable> {
-        self.pushed.get(name).map(Arc::as_ref)
-    }
-
-    /// A table that it reads.
-    pub fn pulled(&self, name: &str) -> Option<&PullTable> {
-        self.pulled.get(name).map(Arc::as_ref)
-    }
-
-    /// Lets go of a table.
-    pub fn remove(&mut self, name: &str) {
-        if let Some(table) = self.pushed.remove(name) {
-            table.close();
-        }
-        self.pulled.remove(name);
-    }
-
-    /// Has those look again who wait for room for what they push.
-    pub fn look_again(&self) {
-        self.pushed.values().for_each(|table| table.look_again());
-    }
-
-    /// Tells whoever fills a table that it is gone.
-    pub fn close(&self) {
-        self.pushed.values().for_each(|table| table.close());
-    }
-}
+use crate::pull::PullSink;
+use crate::push::PushSource;
 
 impl Session {
     /// Creates a table that the program writes to. `columns` is the text between the parentheses of `CREATE TABLE`.
@@ -73,7 +33,7 @@ impl Session {
         let mut known = self.known();
         known.catalog_mut().add_table(table)?;
         let (source, table) = PushSource::new(schema, known.budget.clone());
-        known.own_tables_mut().pushed.insert(name.to_owned(), table);
+        known.own_tables_mut().add_pushed(name, table);
         Ok(source)
     }
 
@@ -103,7 +63,7 @@ impl Session {
         let mut known = self.known();
         known.catalog_mut().add_table(table)?;
         let (sink, table) = PullSink::new(schema);
-        known.own_tables_mut().pulled.insert(name.to_owned(), table);
+        known.own_tables_mut().add_pulled(name, table);
         Ok(sink)
     }
 

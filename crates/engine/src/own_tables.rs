@@ -1,0 +1,54 @@
+//! Tables that the program itself fills and reads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::pull::PullTable;
+use crate::push::PushTable;
+
+/// The engine's ends of these tables, by their names.
+#[derive(Clone, Default)]
+pub(crate) struct OwnTables {
+    pushed: BTreeMap<String, Arc<PushTable>>,
+    pulled: BTreeMap<String, Arc<PullTable>>,
+}
+
+impl OwnTables {
+    /// A table that the program fills.
+    pub fn pushed(&self, name: &str) -> Option<&PushTable> {
+        self.pushed.get(name).map(Arc::as_ref)
+    }
+
+    /// A table that it reads.
+    pub fn pulled(&self, name: &str) -> Option<&PullTable> {
+        self.pulled.get(name).map(Arc::as_ref)
+    }
+
+    /// Adds a table that the program fills.
+    pub fn add_pushed(&mut self, name: &str, table: Arc<PushTable>) {
+        self.pushed.insert(name.to_owned(), table);
+    }
+
+    /// Adds a table that it reads.
+    pub fn add_pulled(&mut self, name: &str, table: Arc<PullTable>) {
+        self.pulled.insert(name.to_owned(), table);
+    }
+
+    /// Lets go of a table.
+    pub fn remove(&mut self, name: &str) {
+        if let Some(table) = self.pushed.remove(name) {
+            table.close();
+        }
+        self.pulled.remove(name);
+    }
+
+    /// Has those look again who wait for room for what they push.
+    pub fn look_again(&self) {
+        self.pushed.values().for_each(|table| table.look_again());
+    }
+
+    /// Tells whoever fills a table that it is gone.
+    pub fn close(&self) {
+        self.pushed.values().for_each(|table| table.close());
+    }
+}
