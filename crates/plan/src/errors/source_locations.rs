@@ -106,10 +106,7 @@ impl SourceLocations {
         self.casts.extend(other.casts);
         self.tables.extend(other.tables);
         self.overs.extend(other.overs);
-        if self.grouping.is_none() || (self.is_grouping_windowed && !other.is_grouping_windowed) {
-            self.grouping = other.grouping;
-            self.is_grouping_windowed = other.is_grouping_windowed;
-        }
+        self.note_grouping(other.grouping_construct, other.grouping, other.is_grouping_windowed);
     }
 
     /// Notes what groups rows, unless another has been noted that says more.

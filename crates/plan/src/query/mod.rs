@@ -9,8 +9,11 @@ pub mod builder;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use arrow::datatypes::SchemaRef;
 use datafusion_common::TableReference;
+use datafusion_expr::logical_plan::SubqueryAlias;
 use datafusion_expr::planner::ContextProvider;
 use datafusion_expr::{LogicalPlan, LogicalPlanBuilder};
 use pelton_data::TimeColumn;
@@ -132,7 +135,7 @@ fn lower_query(
     });
     let plan = plan.map_err(|error| {
         let error = locate::in_query(error, query, &context, &locations);
-        of_view(&error, &context, catalog).unwrap_or(error)
+        of_view(&error, &context, catalog, &locations).unwrap_or(error)
     })?;
     if let Some(destination) = &destination {
         let place = |column| union_parts(&query.body).first().and_then(|part| select_item(part, column).0);
@@ -144,15 +147,27 @@ fn lower_query(
     Ok(plan)
 }
 
-/// The error of the innermost view that cannot be lowered by itself for the same reason: its place is in the text of the view.
-fn of_view(error: &PlanError, context: &Context<'_>, catalog: &Catalog) -> Option<PlanError> {
+/// The error of the innermost view that cannot be lowered by itself for the same reason: its place is in the text of the view. Messages name constructs
+/// by the locations of the text, so those of the query tell whether the reason is the same.
+fn of_view(
+    error: &PlanError,
+    context: &Context<'_>,
+    catalog: &Catalog,
+    of_query: &SourceLocations,
+) -> Option<PlanError> {
     context.views_read().into_iter().find_map(|(view, plan)| {
+        // LIMIT at the top of a part is not that of the whole query.
+        let part = SubqueryAlias::try_new(Arc::new(references::resolved(plan, None).ok()?), view.name.as_str());
+        let plan = LogicalPlan::SubqueryAlias(part.ok()?);
+        let failed = |locations: &SourceLocations| {
+            lower_plan(plan.clone(), None, &mut UnboundProgram::of_session(catalog), locations).err()
+        };
+        if diagnose::diagnose(failed(of_query)?, of_query).message != error.message {
+            return None;
+        }
         let locations = survey::survey_view(&view.query, context).ok()?;
-        let plan = references::resolved(plan, None).ok()?;
-        let failed = lower_plan(plan, None, &mut UnboundProgram::of_session(catalog), &locations).err()?;
-        let own = locate::in_query(failed, &view.query, context, &locations);
-        let is_same = own.message == error.message;
-        is_same.then(|| PlanError { message: format!("view {}: {}", view.name, own.message), ..own })
+        let own = locate::in_query(failed(&locations)?, &view.query, context, &locations);
+        Some(PlanError { message: format!("view {}: {}", view.name, own.message), ..own })
     })
 }
 

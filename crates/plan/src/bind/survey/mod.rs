@@ -181,7 +181,7 @@ impl Visitor for Walk<'_, '_> {
             Expr::Value(value) => flow(self.check_number(value)),
             Expr::Cast { data_type, .. } => {
                 self.locations.casts.extend(place.map(|place| (data_type.to_string().to_uppercase(), place)));
-                ControlFlow::Continue(())
+                flow(check_syntax(expression, place))
             }
             _ => {
                 flow(check_syntax(expression, place))?;
