@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    AccessExpr, Distinct, Expr, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem,
-    SetExpr, SetOperator, SetQuantifier, Spanned, Subscript, visit_expressions,
+    AccessExpr, DataType, Distinct, Expr, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select,
+    SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, Subscript, Value, visit_expressions,
 };
 
 use crate::bind::syntax_parts::aggregate_in;
 use crate::errors::{Place, PlanError};
 use crate::lower::grouping_sets::{SETS_MAX, grouped, written_sets};
+use crate::parse::CONSTRUCTORS;
 
 /// What is read, and cannot be planned.
 pub(crate) fn check_syntax(expression: &Expr, place: Option<Place>) -> Result<(), PlanError> {
@@ -19,6 +20,10 @@ pub(crate) fn check_syntax(expression: &Expr, place: Option<Place>) -> Result<()
         Expr::CompoundFieldAccess { access_chain, .. } if access_chain.iter().any(is_slice) => {
             ("a slice of an array", "take elements one by one, as in array[1]")
         }
+        Expr::Cast { expr, data_type, .. } if !is_null(expr) => match nested_name(data_type) {
+            Some(name) => return refuse(place, &format!("CAST to {name}"), CONSTRUCTORS),
+            None => return Ok(()),
+        },
         Expr::Convert { .. } => ("CONVERT", "write CAST(value AS type)"),
         Expr::IsNormalized { .. } => ("IS NORMALIZED", "leave it out"),
         Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => {
@@ -27,6 +32,25 @@ pub(crate) fn check_syntax(expression: &Expr, place: Option<Place>) -> Result<()
         _ => return Ok(()),
     };
     refuse(place, construct, instead)
+}
+
+/// The kind of a type with parts: DataFusion's casts of the parts are not Flink's.
+fn nested_name(data_type: &DataType) -> Option<&'static str> {
+    match data_type {
+        DataType::Array(_) => Some("ARRAY"),
+        DataType::Map(..) => Some("MAP"),
+        DataType::Struct(..) | DataType::Tuple(_) | DataType::Nested(_) => Some("ROW"),
+        _ => None,
+    }
+}
+
+/// NULL may be of every type.
+fn is_null(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) => is_null(inner),
+        Expr::Value(value) => value.value == Value::Null,
+        _ => false,
+    }
 }
 
 fn is_slice(access: &AccessExpr) -> bool {

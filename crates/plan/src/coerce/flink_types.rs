@@ -35,9 +35,16 @@ pub(crate) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up(|node| {
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
+        // DataFusion has cast the values of a column of VALUES to one type.
+        let has_written_casts = !matches!(node, LogicalPlan::Values(_));
         let node = node.map_expressions(|expression| {
             let name = names.save(&expression);
-            let typed = defer_casts(expression)?.transform_up(|part| flink_type(part, &schema))?;
+            let typed = defer_casts(expression)?.transform_up(|part| {
+                if has_written_casts {
+                    check_cast(&part, &schema)?;
+                }
+                flink_type(part, &schema)
+            })?;
             Ok(typed.update_data(|expression| name.restore(expression)))
         })?;
         // What is below may have other types than before.
@@ -48,7 +55,11 @@ pub(crate) fn flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// An expression over columns with Flink's types.
 pub(crate) fn flink_expression(expression: Expr, schema: &DFSchema) -> Result<Expr> {
-    defer_casts(expression)?.transform_up(|part| flink_type(part, schema)).map(|typed| typed.data)
+    let typed = defer_casts(expression)?.transform_up(|part| {
+        check_cast(&part, schema)?;
+        flink_type(part, schema)
+    });
+    typed.map(|typed| typed.data)
 }
 
 /// VALUES whose columns have the types of what stands there now.
@@ -67,7 +78,6 @@ fn retyped_values(node: LogicalPlan) -> Result<LogicalPlan> {
 
 /// An expression whose operands have their types.
 fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    check_cast(&expression, schema)?;
     match &mut expression {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(length)), _) => *length = of_equal_days(*length),
         Expr::Cast(Cast { expr, field }) if may_lose_value(expr, field.data_type(), schema) => {
@@ -138,19 +148,17 @@ fn flink_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
 }
 
 /// Functions that DataFusion computes of a FLOAT as a FLOAT, and Flink of every number as a DOUBLE.
-const DOUBLE_FUNCTIONS: [&str; 17] = [
-    "acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "cot", "degrees", "exp", "ln", "log10", "radians", "sin",
-    "sinh", "tan", "tanh",
+const DOUBLE_FUNCTIONS: [&str; 20] = [
+    "acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "cot", "degrees", "exp", "ln", "log", "log10", "log2",
+    "radians", "sin", "sinh", "sqrt", "tan", "tanh",
 ];
 
-/// Refuses casts of what has no parts to what has. NULL may be of every type.
+/// Refuses casts to types with parts: DataFusion's casts of the parts are not Flink's. NULL may be of every type.
 fn check_cast(expression: &Expr, schema: &DFSchema) -> Result<()> {
     let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = expression else { return Ok(()) };
     let to = field.data_type();
-    let Some(from) = expr.get_type(schema).ok().filter(|from| to.is_nested() && !from.is_nested()) else {
-        return Ok(());
-    };
-    if from == DataType::Null {
+    let Some(from) = expr.get_type(schema).ok().filter(|_| to.is_nested()) else { return Ok(()) };
+    if from == DataType::Null || to.contains(&from) {
         return Ok(());
     }
     let error = PlanError::invalid(None, format!("there is no CAST of {} to {}", sql_name(&from), sql_name(to)));
@@ -203,17 +211,6 @@ fn typed_call(expression: Expr, mut call: ScalarFunction, schema: &DFSchema) -> 
         }
         ("abs", Some(integer)) if integer.is_signed_integer() => {
             Ok(Transformed::yes(pelton_functions::absolute(call.args)))
-        }
-        // These are DOUBLE of any number.
-        (
-            "acos" | "asin" | "atan" | "atan2" | "cos" | "cosh" | "cot" | "degrees" | "exp" | "ln" | "log" | "log10"
-            | "log2" | "radians" | "sin" | "sinh" | "sqrt" | "tan" | "tanh",
-            Some(DataType::Float32),
-        ) => {
-            for argument in &mut call.args {
-                *argument = cast(std::mem::take(argument), DataType::Float64);
-            }
-            Ok(Transformed::yes(Expr::ScalarFunction(call)))
         }
         ("date_part", _) => Ok(match field_of_length(&call.args, schema) {
             Some(field) => Transformed::yes(field),

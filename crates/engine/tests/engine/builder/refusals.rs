@@ -1,5 +1,9 @@
 //! What cannot be put together, and what is said then.
 
+use std::sync::Arc;
+
+use pelton::arrow::datatypes::Field;
+
 use super::*;
 
 #[test]
@@ -117,5 +121,21 @@ fn refusals_of_windows_name_what_is_wrong_and_what_would_be_right() -> Result<()
     ] {
         assert_eq!(refusal(query), format!(".window(…): {expected}"));
     }
+    Ok(())
+}
+
+#[test]
+fn casts_of_nested_values_are_refused() -> Result<(), Error> {
+    let session = session();
+    let view = session.prepare("CREATE VIEW arrays AS SELECT ARRAY[price] AS a FROM bid")?.remove(0);
+    session.execute(&view)?;
+    let to = |element: DataType| DataType::List(Arc::new(Field::new_list_field(element, true)));
+    let cast_to = |element: DataType| session.table("arrays")?.select([cast(col("a"), to(element)).alias("b")]);
+    assert_eq!(
+        refusal(cast_to(DataType::Decimal128(5, 2))),
+        ".select(…): there is no CAST of ARRAY<BIGINT NOT NULL> to ARRAY<DECIMAL(5, 2)>; write ARRAY[…], MAP[…] or ROW(…)"
+    );
+    // The type that the value has, but for NULLs.
+    assert!(cast_to(DataType::Int64)?.explain().is_ok());
     Ok(())
 }
