@@ -6,6 +6,7 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{Expr, ExprSchemable, cast};
 use pelton_data::column::sql_name;
 
+use super::literals::whole_number;
 use crate::errors::{PlanError, external};
 
 /// A call of `TO_TIMESTAMP_LTZ`, whose first argument has this type, as what computes it.
@@ -27,8 +28,7 @@ pub(crate) fn instant(mut call: ScalarFunction, data_type: &DataType, schema: &D
     }
     let precision = match call.args.get(1) {
         None => Some(3),
-        Some(Expr::Literal(ScalarValue::Int64(precision), _)) => *precision,
-        Some(_) => None,
+        Some(precision) => whole_number(precision),
     };
     let instant = |unit: TimeUnit| DataType::Timestamp(unit, Some("+00:00".into()));
     let unit = match precision {
