@@ -123,6 +123,7 @@ pub(crate) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
 /// The columns of a table of files that names none, which the first file with rows tells, and what else that tells.
 pub(crate) fn declared(options: &Options) -> Result<Option<Declared>, ConnectorError> {
     let inputs = Inputs::of(options)?;
+    let path = inputs.path;
     let (files, format) = inputs.open(options)?;
     let names: Vec<&str> = options.names().collect();
     let is_told = |name: &str| names.contains(&name);
@@ -139,7 +140,13 @@ pub(crate) fn declared(options: &Options) -> Result<Option<Declared>, ConnectorE
         found.extend(inferred.options.into_iter().map(|(name, value)| (name.to_string(), value)));
         return Ok(Some(Declared { schema: inferred.schema, options: found }));
     }
-    Ok(None)
+    match &format {
+        Format::Text(text) if matches!(text.kind, TextKind::Json { .. }) => {
+            let problem = "holds no JSON objects to tell its columns by: list them in CREATE TABLE";
+            Err(ConnectorError::place(path, problem))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The option that tells what a file's name does.

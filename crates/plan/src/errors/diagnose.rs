@@ -157,8 +157,7 @@ fn plan_error(message: &str, is_unplanned: bool, places: &mut Places, locations:
         || message.contains("could not be resolved from available columns")
     {
         places.construct = locations.grouping;
-        let column = message.split(['"', '\'']).nth(1).unwrap_or("a column");
-        let error = PlanError::invalid(None, format!("{column} is neither grouped by nor aggregated"));
+        let error = PlanError::invalid(None, format!("{} is neither grouped by nor aggregated", ungrouped(message)));
         return error.with_hint("add it to GROUP BY, or aggregate it with MIN or MAX");
     }
     if let Some(error) = rephrase::of_expression(message) {
@@ -175,6 +174,12 @@ fn plan_error(message: &str, is_unplanned: bool, places: &mut Places, locations:
         return rephrase::not_implemented(message);
     }
     PlanError::invalid(None, in_sql_terms(message))
+}
+
+/// The column that a message says is not grouped by, as the message has it: a name may have quotes of its own.
+fn ungrouped(message: &str) -> &str {
+    let before = message.split_once("\" must appear in the GROUP BY").map(|(before, _)| before);
+    before.and_then(|before| before.split_once("column \"")).map_or("a column", |(_, column)| column)
 }
 
 /// The arguments of a call do not fit of the function `name`, which may have been `written` by another one.

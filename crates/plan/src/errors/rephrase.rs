@@ -81,7 +81,7 @@ pub(crate) fn of_clause(message: &str) -> Option<(PlanError, Clue)> {
     }
     if let Some((_, qualifier)) = message.split_once("Invalid qualifier ") {
         let error = invalid(format!("there is no table {qualifier} in FROM"));
-        let hint = "write the name that a table has in FROM, or its alias, before .*";
+        let hint = "write the name that a table has in FROM, or its alias, before .*; the fields of a ROW are written one by one";
         return Some((error.with_hint(hint), Clue::Name(qualifier.to_string())));
     }
     if let Some((_, window)) = message.split_once("The window ") {

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Spanned,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select, Spanned,
     TableAlias, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use sqlparser::keywords::Keyword;
@@ -35,16 +35,31 @@ pub(super) fn take(reader: &mut Reader) -> Result<Option<FileTable>, PlanError> 
     }
 }
 
-/// Takes the files out of a query: names of tables stand in their places.
-pub(super) fn take_from_query(query: &mut Query, files: &mut Vec<FileTable>) -> Result<(), PlanError> {
-    match query.visit(&mut Files { found: files }) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
+/// Takes the files out of a query, which has these tokens: names of tables stand in their places.
+pub(super) fn take_from_query<'t>(
+    query: &mut Query,
+    files: &mut Vec<FileTable>,
+    tokens: impl Iterator<Item = &'t TokenWithSpan>,
+) -> Result<(), PlanError> {
+    let before = files.len();
+    let mut walk = Files { found: files, homonym: None };
+    let visited = query.visit(&mut walk);
+    let homonym = walk.homonym;
+    if let ControlFlow::Break(error) = visited {
+        return Err(error);
     }
+    let files = &mut files[before..];
+    find_places(files, tokens);
+    let Some(path) = homonym else { return Ok(()) };
+    let place = files.iter().rfind(|file| file.path == path).and_then(|file| file.path_place);
+    let name = stem(&path);
+    let error =
+        PlanError::invalid(place, format!("two tables in FROM have the name {name}, which is that of the file"));
+    Err(error.with_hint(format!("give the file another: {} AS {name}_2", quoted(&path))))
 }
 
 /// Finds where the paths stand that the parser has left without a place: behind a word that a table follows, or a comma.
-pub(super) fn find_places<'t>(files: &mut [FileTable], tokens: impl Iterator<Item = &'t TokenWithSpan>) {
+fn find_places<'t>(files: &mut [FileTable], tokens: impl Iterator<Item = &'t TokenWithSpan>) {
     let mut before = &Token::EOF;
     for token in tokens.filter(|token| !is_blank(token)) {
         let is_followed = match before {
@@ -63,12 +78,32 @@ pub(super) fn find_places<'t>(files: &mut [FileTable], tokens: impl Iterator<Ite
 
 struct Files<'a> {
     found: &'a mut Vec<FileTable>,
+    /// The path of a file that has the name of another table in the same FROM.
+    homonym: Option<String>,
 }
 
 impl VisitorMut for Files<'_> {
     type Break = PlanError;
 
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<PlanError> {
+        let tables = select
+            .from
+            .iter()
+            .flat_map(|table| std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation)));
+        let mut names: Vec<(&str, Option<&str>)> = Vec::new();
+        for table in tables {
+            let path = path_without_alias(table);
+            let Some(name) = path.map(stem).or_else(|| name_of(table)) else { continue };
+            if let Some((_, known)) = names.iter().find(|(known, _)| *known == name) {
+                self.homonym = self.homonym.take().or_else(|| path.or(*known).map(str::to_string));
+            }
+            names.push((name, path));
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<PlanError> {
+        let path = path_without_alias(table).map(str::to_string);
         let (name, alias, arguments) = match table {
             TableFactor::Table { name, alias, args, .. } => {
                 let arguments = args.take_if(|_| is_reader(name)).map(|arguments| arguments.args);
@@ -79,6 +114,10 @@ impl VisitorMut for Files<'_> {
                 let arguments = arguments_of(&call.args);
                 self.replace(&mut name, &mut alias, Some(arguments))?;
                 *table = named_table(name, alias);
+                return ControlFlow::Continue(());
+            }
+            TableFactor::TableFunction { expr, alias } => {
+                *alias = alias.take().or_else(|| path.map(|path| stem_alias(&path, expr.span())));
                 return ControlFlow::Continue(());
             }
             _ => return ControlFlow::Continue(()),
@@ -134,13 +173,78 @@ impl Files<'_> {
             _ => return ControlFlow::Continue(()),
         };
         *name = ObjectName(vec![ObjectNamePart::Identifier(Ident::with_quote_and_span('`', span, &file.name))]);
-        if alias.is_none() {
-            let stem = Ident::with_quote_and_span('`', span, stem(&file.path));
-            *alias = Some(TableAlias { explicit: false, name: stem, columns: Vec::new(), at: None });
-        }
+        alias.get_or_insert_with(|| stem_alias(&file.path, span));
         self.found.push(file);
         ControlFlow::Continue(())
     }
+}
+
+/// A file's name without its extension as an alias.
+fn stem_alias(path: &str, span: Span) -> TableAlias {
+    let name = Ident::with_quote_and_span('`', span, stem(path));
+    TableAlias { explicit: false, name, columns: Vec::new(), at: None }
+}
+
+/// The path of a file in FROM that has no alias, be it the argument of a window function.
+fn path_without_alias(table: &TableFactor) -> Option<&str> {
+    match table {
+        TableFactor::Table { name, alias: None, args: Some(arguments), .. } if is_reader(name) => {
+            path_of(&arguments.args)
+        }
+        TableFactor::Table { name, alias: None, args: None, .. } => match name.0.as_slice() {
+            [ObjectNamePart::Identifier(part)] => path_in_quotes(part),
+            _ => None,
+        },
+        TableFactor::TableFunction { expr: Expr::Function(call), alias: None } => match is_reader(&call.name) {
+            true => path_of(listed(&call.args)),
+            false => listed(&call.args).iter().find_map(path_of_argument),
+        },
+        _ => None,
+    }
+}
+
+/// The path of `TABLE 'file' [PARTITION BY …]`, the argument of a window function.
+fn path_of_argument(argument: &FunctionArg) -> Option<&str> {
+    let (FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))
+    | FunctionArg::Named { arg: FunctionArgExpr::Expr(argument), .. }) = argument
+    else {
+        return None;
+    };
+    let table = match argument {
+        Expr::Prefixed { prefix, value } if prefix.value == TABLE_ARGUMENT_PREFIX => match value.as_ref() {
+            Expr::Tuple(parts) => parts.first()?,
+            other => other,
+        },
+        _ => return None,
+    };
+    match table {
+        Expr::Identifier(name) => path_in_quotes(name),
+        Expr::Function(call) if is_reader(&call.name) => path_of(listed(&call.args)),
+        _ => None,
+    }
+}
+
+fn path_in_quotes(name: &Ident) -> Option<&str> {
+    (name.quote_style == Some('\'')).then_some(name.value.as_str())
+}
+
+/// The path among the arguments of a function that reads files.
+fn path_of(arguments: &[FunctionArg]) -> Option<&str> {
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(path))) = arguments.first() else { return None };
+    match literal(path) {
+        Some(Value::SingleQuotedString(path)) => Some(path),
+        _ => None,
+    }
+}
+
+/// What columns of a table in FROM are qualified by.
+fn name_of(table: &TableFactor) -> Option<&str> {
+    let (name, alias) = match table {
+        TableFactor::Table { name, alias, .. } => (name.0.last().and_then(ObjectNamePart::as_ident), alias),
+        TableFactor::Derived { alias, .. } | TableFactor::TableFunction { alias, .. } => (None, alias),
+        _ => return None,
+    };
+    alias.as_ref().map(|alias| &alias.name).or(name).map(|name| name.value.as_str())
 }
 
 fn is_reader(name: &ObjectName) -> bool {
@@ -165,9 +269,13 @@ pub(crate) fn named_table(name: ObjectName, alias: Option<TableAlias>) -> TableF
 }
 
 fn arguments_of(arguments: &FunctionArguments) -> Vec<FunctionArg> {
+    listed(arguments).to_vec()
+}
+
+fn listed(arguments: &FunctionArguments) -> &[FunctionArg] {
     match arguments {
-        FunctionArguments::List(list) => list.args.clone(),
-        _ => Vec::new(),
+        FunctionArguments::List(list) => &list.args,
+        _ => &[],
     }
 }
 

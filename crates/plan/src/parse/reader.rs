@@ -193,10 +193,8 @@ impl<'a> Reader<'a> {
         let mut query = self.parser.parse_query().map_err(|error| self.error(error))?;
         chains::balance(&mut query);
         session::without_catalog(&mut query);
-        let before = self.files.len();
-        files::take_from_query(&mut query, &mut self.files)?;
         let tokens = (0..self.parser.index()).map(|at| self.parser.token_at(at));
-        files::find_places(&mut self.files[before..], tokens);
+        files::take_from_query(&mut query, &mut self.files, tokens)?;
         let query = group_window::rewritten(query)?;
         match query.body.as_ref() {
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
@@ -274,6 +272,13 @@ impl<'a> Reader<'a> {
         }
         self.word("INTO")?;
         let _ = self.takes("TABLE");
+        if let Token::SingleQuotedString(path) = &self.parser.peek_token_ref().token {
+            let error = PlanError::syntax(self.place(), "INSERT INTO takes the name of a table, not a file");
+            let path = path.replace('\'', "''");
+            return Err(error.with_hint(format!(
+                "write CREATE TABLE t (…) WITH ('connector' = 'filesystem', 'path' = '{path}') first, and INSERT INTO t"
+            )));
+        }
         let target = self.name("the name of a table")?;
         let place = self.place();
         if self.takes("PARTITION") {
