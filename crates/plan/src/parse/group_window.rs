@@ -168,7 +168,7 @@ impl GroupWindow {
         if !table.joins.is_empty() {
             return Err(self.several_tables());
         }
-        let (data, alias) = match &table.relation {
+        let (data, mut alias) = match &table.relation {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let names: Option<Vec<Ident>> = name.0.iter().map(|part| part.as_ident().cloned()).collect();
                 let Some(names) = names else { return Err(self.several_tables()) };
@@ -188,12 +188,12 @@ impl GroupWindow {
             _ => return Err(self.several_tables()),
         };
         // Rows that are left out do not prolong a session.
-        let data = match select.selection.take() {
-            Some(condition) if self.name == "SESSION" => Expr::Subquery(filtered(table.relation.clone(), condition)),
-            condition => {
-                select.selection = condition;
-                data
-            }
+        let condition = select.selection.take_if(|_| self.name == "SESSION");
+        // Names of columns behind AS are those of the table, not of the rows with the bounds of their windows.
+        let renamed = alias.iter_mut().any(|alias| !std::mem::take(&mut alias.columns).is_empty());
+        let data = match condition.is_some() || renamed {
+            true => Expr::Subquery(filtered(table.relation.clone(), condition)),
+            false => data,
         };
         let keys = if self.name == "SESSION" { self.partition(keys, alias.as_ref())? } else { Vec::new() };
         let is_query = matches!(data, Expr::Subquery(_));
@@ -325,13 +325,13 @@ fn column_name(expression: &Expr) -> Option<&Ident> {
     }
 }
 
-/// `SELECT * FROM table WHERE condition`
-fn filtered(table: TableFactor, condition: Expr) -> Box<Query> {
+/// `SELECT * FROM table [WHERE condition]`
+fn filtered(table: TableFactor, condition: Option<Expr>) -> Box<Query> {
     let template = Parser::new(&GenericDialect {}).try_with_sql("SELECT * FROM t");
     let mut query = template.and_then(|mut parser| parser.parse_query()).expect("it is a query");
     if let SetExpr::Select(select) = query.body.as_mut() {
         select.from[0].relation = table;
-        select.selection = Some(condition);
+        select.selection = condition;
     }
     query
 }
