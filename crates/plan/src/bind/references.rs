@@ -46,17 +46,7 @@ impl Reference {
 
 /// The plan with what it refers to in its place. A plan that is too large is refused at the place of its query: to look for a nearer one would plan its parts one by one.
 pub(crate) fn resolved(plan: LogicalPlan, place: Option<Place>) -> Result<LogicalPlan> {
-    let extent = extent(&plan, &mut HashMap::new());
-    let refused = |what: String| {
-        let construct = format!("a query that {what} once views and common table expressions stand in it");
-        Err(external(PlanError::unsupported(place, construct, "INSERT parts of it into tables, and read these")))
-    };
-    if extent.nodes > NODES_MAX {
-        return refused(format!("reads more than {NODES_MAX} tables and parts of queries"));
-    }
-    if extent.levels > LEVELS_MAX {
-        return refused(format!("is more than {LEVELS_MAX} levels deep"));
-    }
+    Extents::default().check(&plan, place)?;
     resolve(plan, &mut HashMap::new())
 }
 
@@ -82,6 +72,25 @@ fn resolve(plan: LogicalPlan, known: &mut HashMap<*const (), Arc<LogicalPlan>>) 
 struct Extent {
     nodes: u64,
     levels: usize,
+}
+
+/// How large the plans are that stand behind names.
+#[derive(Default)]
+pub(crate) struct Extents(HashMap<*const (), Extent>);
+
+impl Extents {
+    /// Refuses a plan that is too large with everything that it reads in its place.
+    pub fn check(&mut self, plan: &LogicalPlan, place: Option<Place>) -> Result<()> {
+        let what = match extent(plan, &mut self.0) {
+            Extent { nodes, .. } if nodes > NODES_MAX => {
+                format!("reads more than {NODES_MAX} tables and parts of queries")
+            }
+            Extent { levels, .. } if levels > LEVELS_MAX => format!("is more than {LEVELS_MAX} levels deep"),
+            _ => return Ok(()),
+        };
+        let construct = format!("a query that {what} once views and common table expressions stand in it");
+        Err(external(PlanError::unsupported(place, construct, "INSERT parts of it into tables, and read these")))
+    }
 }
 
 fn extent(plan: &LogicalPlan, known: &mut HashMap<*const (), Extent>) -> Extent {

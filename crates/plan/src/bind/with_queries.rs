@@ -10,12 +10,14 @@ use sqlparser::ast::{
 };
 
 use super::context::Context;
-use super::references::{PLANNED, Reference};
+use super::references::{Extents, PLANNED, Reference};
+use crate::errors::Place;
 use crate::parse::TABLE_ARGUMENT_PREFIX;
 
 /// Plans the common table expressions of a query, in which references to them take the place of every WITH. Inner ones hide outer ones of the same name.
 pub(crate) fn plan_with(query: &mut Query, context: &Context<'_>) -> Result<()> {
-    match query.visit(&mut Tables { context, visible: Vec::new(), outside: Vec::new() }) {
+    let extents = Extents::default();
+    match query.visit(&mut Tables { context, visible: Vec::new(), outside: Vec::new(), extents }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -27,6 +29,8 @@ struct Tables<'t, 'c> {
     visible: Vec<(String, String)>,
     /// How many are visible outside of each query that is walked.
     outside: Vec<usize>,
+    /// How large those are that have been planned.
+    extents: Extents,
 }
 
 impl Tables<'_, '_> {
@@ -40,7 +44,12 @@ impl Tables<'_, '_> {
         query.visit(self)?;
         let written = alias.name.value.clone();
         let planned = self.context.plan_text(*query).and_then(|plan| with_columns(plan, &alias.columns));
-        match planned.and_then(with_distinct_names) {
+        // A chain that is too long is not planned to its end.
+        let checked = planned.and_then(with_distinct_names).and_then(|plan| {
+            self.extents.check(&plan, Place::of(alias.name.span))?;
+            Ok(plan)
+        });
+        match checked {
             Ok(plan) => {
                 let number = self.context.add_reference(Reference::to(plan));
                 self.visible.push((written.clone(), format!("{PLANNED}{number}{PLANNED}{written}")));
