@@ -6,11 +6,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Pelton: SQL over streams, inside one process, at the speed of the machine.
 #[derive(Debug, Parser)]
-#[command(name = "pelton", version)]
+#[command(name = "pelton", version, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     /// What to do; the interactive shell where nothing is said in a terminal.
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// Without a command they are those of `pelton sql`.
+    #[command(flatten)]
+    pub shell: ShellArguments,
 }
 
 /// What to do.

@@ -35,7 +35,8 @@ use output::say;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let Some(command) = Arguments::parse().command.or_else(shell_in_terminal) else {
+    let Arguments { command, shell } = Arguments::parse();
+    let Some(command) = command.or_else(|| shell_without_command(shell)) else {
         say!("{}", Arguments::command().render_help().to_string().trim_end());
         return ExitCode::from(EXIT_USAGE);
     };
@@ -56,7 +57,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The command where none is given: the shell, if somebody can type and read there.
-fn shell_in_terminal() -> Option<Command> {
-    shell::has_terminal().then(|| Command::Sql(ShellArguments::default()))
+/// The command where none is given: the shell, if there are statements for it or somebody can type and read there.
+fn shell_without_command(arguments: ShellArguments) -> Option<Command> {
+    let has_statements = arguments.statements.is_some() || arguments.file.is_some();
+    (has_statements || shell::has_terminal()).then_some(Command::Sql(arguments))
 }

@@ -37,6 +37,24 @@ fn a_select_prints_its_rows_in_each_format() {
     assert_eq!(printed("table"), "a  b\n─  ─\n1  2\n2  4\n");
 }
 
+/// They are those of `pelton sql`.
+#[test]
+fn statements_need_no_command() {
+    let printed = |arguments: &[&str]| {
+        let output = output(arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_string()
+    };
+    assert_eq!(printed(&["-e", "SELECT 1 AS one"]), "one\n───\n  1\n");
+    let file = std::env::temp_dir().join(format!("pelton_statements_{}.sql", std::process::id()));
+    std::fs::write(&file, "SELECT 2 AS two").unwrap();
+    let path = file.to_str().expect("a path is text");
+    assert_eq!(printed(&["--format", "csv", "-f", path, "-e", "SELECT 1 AS one"]), "two\n2\none\n1\n");
+    std::fs::remove_file(&file).unwrap();
+    let both = output(&["-e", "SELECT 1", "run", "-e", "SELECT 2"]);
+    assert_eq!(both.status.code(), Some(2), "{}", text(&both.stdout));
+}
+
 #[test]
 fn a_table_has_columns_of_any_width() {
     let output = output(&["run", "--format", "table", "-e", "SELECT REPEAT('x', 70000) AS wide, 1 AS one"]);
