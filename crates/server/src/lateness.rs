@@ -69,15 +69,24 @@ fn reason(source: &SourceProgress, step: &WatermarkStep, now: i64) -> String {
         instant(step.from),
         instant(step.to)
     );
-    let advice = if step.event_time > now {
-        format!(
-            "\n  'scan.watermark.max-ahead' = '1 h' in CREATE TABLE {name} keeps rows that are further ahead of the clock from moving it"
-        )
-    } else {
-        format!("\n  a longer interval in WATERMARK FOR of table {name} waits longer for late rows")
+    // A file in the place of a table is named by its path, or by the call that reads it.
+    let is_file = name.contains('\'');
+    let advice = match (step.event_time > now, is_file) {
+        (true, false) => format!("'scan.watermark.max-ahead' = '1 h' in CREATE TABLE {name} {KEEPS_AHEAD}"),
+        (true, true) => {
+            format!("CREATE TABLE t FROM {name} WITH ('scan.watermark.max-ahead' = '1 h') {KEEPS_AHEAD}")
+        }
+        (false, false) => format!("a longer interval in WATERMARK FOR of table {name} {WAITS_LONGER}"),
+        (false, true) => format!(
+            "CREATE TABLE t FROM {name} (WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE) {WAITS_LONGER}; ts is the time column"
+        ),
     };
-    moved + &advice
+    format!("{moved}\n  {advice}")
 }
+
+const KEEPS_AHEAD: &str = "keeps rows that are further ahead of the clock from moving it";
+
+const WAITS_LONGER: &str = "waits longer for late rows";
 
 fn now_micros() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -108,6 +117,21 @@ mod tests {
         assert!(
             said.ends_with("\n  a longer interval in WATERMARK FOR of table t waits longer for late rows"),
             "{said}"
+        );
+    }
+
+    #[test]
+    fn a_file_has_options_where_a_table_is_made_of_it() {
+        let (mut file, step) = source(1_600_000_000_000_000);
+        file.name = "'out of order.csv'".to_owned();
+        let advice = |now| reason(&file, &step, now).lines().last().unwrap_or_default().to_owned();
+        assert_eq!(
+            advice(1_700_000_000_000_000),
+            "  CREATE TABLE t FROM 'out of order.csv' (WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE) waits longer for late rows; ts is the time column"
+        );
+        assert_eq!(
+            advice(1_500_000_000_000_000),
+            "  CREATE TABLE t FROM 'out of order.csv' WITH ('scan.watermark.max-ahead' = '1 h') keeps rows that are further ahead of the clock from moving it"
         );
     }
 

@@ -8,7 +8,7 @@ use datafusion_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion_expr::{PartitionEvaluator, Signature, TypeSignature, Volatility, WindowUDF, WindowUDFImpl};
 
 /// What to write instead of a function that has no value OVER rows.
-pub(crate) const HINT: &str = "use COUNT, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, FIRST_VALUE, LAST_VALUE, MEDIAN, PERCENTILE, MODE, ARRAY_AGG, LISTAGG, LAG, LEAD, ROW_NUMBER, RANK or DENSE_RANK, or aggregate within TUMBLE windows";
+pub(crate) const HINT: &str = "use COUNT, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, FIRST_VALUE, LAST_VALUE, MEDIAN, PERCENTILE, MODE, ARRAY_AGG, LISTAGG, BIT_*, BOOL_*, EVERY, CORR, COVAR_*, REGR_*, LAG, LEAD, ROW_NUMBER, RANK or DENSE_RANK, or aggregate within TUMBLE windows";
 
 /// The function of a name.
 pub(crate) fn window_function(name: &str) -> Option<Arc<WindowUDF>> {

@@ -71,6 +71,22 @@ pub(crate) fn time_attribute(plan: &LogicalPlan, index: usize) -> Option<TimeAtt
     }
 }
 
+/// Whether the rows of a plan are cut into windows that nothing has grouped them by.
+pub(crate) fn is_cut(plan: &LogicalPlan) -> bool {
+    if let Some((referred, _)) = Reference::of(plan) {
+        return is_cut(referred);
+    }
+    match plan {
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Union(_)
+        | LogicalPlan::Window(_)
+        | LogicalPlan::Join(_) => plan.inputs().into_iter().any(is_cut),
+        other => WindowNode::of(other).is_some(),
+    }
+}
+
 /// The names of all time attributes of a plan.
 pub(crate) fn time_attributes(plan: &LogicalPlan) -> Vec<String> {
     let fields = plan.schema().fields();

@@ -348,7 +348,7 @@ impl Lowering<'_> {
     fn one_window(&self, input: &Relation, windows: &[Option<Window>]) -> Result<Window> {
         let first = windows[0];
         if windows.iter().any(|window| *window != first) {
-            return Err(external(different_windows(self.locations.grouping)));
+            return Err(external(different_windows(self.locations.grouping, self.locations.grouping_construct)));
         }
         match first {
             Some(window) => Ok(window),
@@ -367,7 +367,10 @@ impl Lowering<'_> {
             return Err(external(PlanError::unsupported(Some(place), construct, hint)));
         }
         let construct = format!("{} without a window over an unbounded table", self.locations.grouping_construct);
-        let hint = self.locations.windowed_grouping();
+        let hint = match is_set_operation(self.locations.grouping_construct) {
+            true => WINDOWS_IN_BOTH_PARTS,
+            false => self.locations.windowed_grouping(),
+        };
         Err(external(PlanError::unsupported(self.locations.grouping, construct, hint)))
     }
 
@@ -431,8 +434,20 @@ fn shared_bound(window: Window, is_cut: bool) -> Option<SharedBound> {
     }
 }
 
-/// The error for a UNION ALL whose parts have windows that are not the same.
-pub(crate) fn different_windows(place: Option<Place>) -> PlanError {
+/// How the parts of UNION, INTERSECT and EXCEPT have windows.
+const WINDOWS_IN_BOTH_PARTS: &str = "select window_start and window_end in both parts, \
+                                     from TABLE(TUMBLE(TABLE t, DESCRIPTOR(time_column), INTERVAL '10' SECOND))";
+
+fn is_set_operation(construct: &str) -> bool {
+    matches!(construct, "UNION" | "INTERSECT" | "EXCEPT")
+}
+
+/// The error for parts of a UNION ALL, or of another `construct`, that have windows which are not the same.
+pub(crate) fn different_windows(place: Option<Place>, construct: &str) -> PlanError {
+    if is_set_operation(construct) {
+        let message = format!("the parts of {construct} are cut into different windows");
+        return PlanError::invalid(place, message).with_hint("give both parts the same windows");
+    }
     let message = "the parts of a UNION ALL are cut into different windows";
     PlanError::invalid(place, message).with_hint("give all parts the same windows, or cut windows after the UNION ALL")
 }

@@ -36,7 +36,7 @@ impl Lowering<'_> {
         let by_key: Vec<(&Cut, &str)> = cuts.filter_map(|cut| Some((cut, cut.by_key()?))).collect();
         let Some(&(cut, windows)) = by_key.first() else { return Ok(None) };
         if by_key.len() < input.branches.len() {
-            return Err(external(different_windows(place)));
+            return Err(external(different_windows(place, "UNION ALL")));
         }
         if cut.window.counts_rows() && input.branches.len() > 1 {
             let construct = format!("numbering the rows of a UNION ALL of {windows}");

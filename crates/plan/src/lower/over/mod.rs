@@ -16,7 +16,7 @@ use pelton_data::column::sql_name;
 use pelton_data::over::{Frame, FrameEnd, OverCall, OverColumn, OverFunction, OverSpec};
 
 use crate::bind::names::Names;
-use crate::bind::time_attribute::{TimeAttribute, time_attribute, time_attributes};
+use crate::bind::time_attribute::{TimeAttribute, is_cut, time_attribute, time_attributes};
 use crate::coerce::held_types::{carried_type, held_type, part_of};
 use crate::coerce::simplify::simplify;
 use crate::coerce::zeros::with_one_zero;
@@ -155,6 +155,7 @@ impl Lowering<'_> {
     fn order_column(&self, order: &[SortExpr], input: &LogicalPlan) -> Result<usize> {
         let hint = || {
             match time_attributes(input).as_slice() {
+            _ if is_cut(input) => AGGREGATE_FIRST.to_string(),
             [] => "declare WATERMARK FOR column AS column - INTERVAL '5' SECOND, or a column AS PROCTIME(), in CREATE TABLE"
                 .to_string(),
             names => format!("write ORDER BY {}", names.join(" or ")),
@@ -194,8 +195,8 @@ impl Lowering<'_> {
         let name = schema.field(index).name();
         if !times.iter().all(is_own) {
             let construct = format!("OVER … ORDER BY {name} of rows that a window function has cut");
-            let hint = "aggregate the windows first: GROUP BY window_start, window_end, window_time";
-            return Err(external(PlanError::unsupported(self.locations.over_order(Some(name)), construct, hint)));
+            let place = self.locations.over_order(Some(name));
+            return Err(external(PlanError::unsupported(place, construct, AGGREGATE_FIRST)));
         }
         let Added::Column(column) = collector.add(times, name)? else { unreachable!("a column is no constant") };
         let data_type = collector.fields[column].data_type();
@@ -218,6 +219,9 @@ impl Lowering<'_> {
         }
     }
 }
+
+/// What to do where rows are cut into windows.
+const AGGREGATE_FIRST: &str = "aggregate the windows first: GROUP BY window_start, window_end, window_time";
 
 /// What a node computes, and its columns.
 struct Values {
