@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use pelton_runtime::source::{SourceError, Undecoded};
 
 use super::files::{self, InputFile};
@@ -66,7 +66,28 @@ pub fn csv(bytes: &[u8]) {
 /// Decodes JSON lines. The first byte chooses the dialect, the second the columns.
 pub fn json(bytes: &[u8]) {
     let Some((&[dialect, columns], file)) = bytes.split_first_chunk() else { return };
-    check(FormatName::Json, JSON_DIALECTS[dialect as usize % JSON_DIALECTS.len()], &schema(columns), file);
+    let schema = if columns == NESTED { nested_schema() } else { schema(columns) };
+    check(FormatName::Json, JSON_DIALECTS[dialect as usize % JSON_DIALECTS.len()], &schema, file);
+}
+
+/// The byte that chooses columns of nested types, which JSON alone has.
+const NESTED: u8 = b'm';
+
+/// A table with a MAP of ROWs and a ROW with an ARRAY of ROWs.
+fn nested_schema() -> SchemaRef {
+    let row = DataType::Struct(Fields::from(vec![
+        Field::new("a", DataType::Int32, true),
+        Field::new("b", DataType::Utf8View, true),
+    ]));
+    let pair = Fields::from(vec![
+        Field::new("key", DataType::Utf8View, false),
+        Field::new("value", row.clone(), true),
+    ]);
+    let map = DataType::Map(Arc::new(Field::new("entries", DataType::Struct(pair), false)), false);
+    let rows = Field::new_list_field(row, true);
+    let outer = Fields::from(vec![Field::new("a", DataType::List(Arc::new(rows)), true)]);
+    let columns = vec![Field::new("a", map, true), Field::new("b", DataType::Struct(outer), true)];
+    Arc::new(Schema::new(columns))
 }
 
 /// One of a few tables; the first has two strings.
@@ -320,6 +341,17 @@ mod tests {
             let inner: String = (0..length).map(part).collect();
             super::json(format!("\0\x05[{inner}").as_bytes());
             super::json(format!("\0\x05[{inner}]").as_bytes());
+        }
+    }
+
+    #[test]
+    fn maps_of_few_rows_are_read_the_same_wherever_they_are_cut() {
+        let parts = ["\"k\":{\"a\":1}", "\"l\":{\"a\":2}", "\"k\":{\"a\":3,\"b\":\"x\"}", "\"k\":{\"b\":1,\"a\":4}"];
+        let maps = (1..=4).flat_map(|length| (0..parts.len().pow(length)).map(move |choices| (length, choices)));
+        for (length, choices) in maps {
+            let part = |at: u32| parts[choices / parts.len().pow(at) % parts.len()];
+            let entries: Vec<&str> = (0..length).map(part).collect();
+            super::json(format!("\0m{{\"a\":{{{}}}}}", entries.join(",")).as_bytes());
         }
     }
 

@@ -115,24 +115,21 @@ impl JsonSplitter {
 
     /// Splits what lies between `start` and `end`. Returns where the next object begins, if it is not the only one there.
     #[inline]
-    fn row(&self, bytes: &[u8], start: usize, mut end: usize, order: &mut Order, split: &mut Split) -> Option<usize> {
+    fn row(&self, bytes: &[u8], start: usize, end: usize, order: &mut Order, split: &mut Split) -> Option<usize> {
         let first_span = split.spans.len();
         split.spans.resize(first_span + split.width, Span::ABSENT);
         let spans = &mut split.spans[first_span..];
         let outcome = object(&bytes[..end], start, order, |key| self.place(key), |place, span| spans[place] = span);
-        let mut next = None;
-        let outcome = outcome.and_then(|object_end| {
-            let following = after_blanks(&bytes[..end], object_end);
-            match bytes[..end].get(following) {
-                None => Ok(()),
-                Some(b'{') => {
-                    next = Some(following);
-                    end = object_end;
-                    Ok(())
-                }
-                Some(_) => unexpected(following, "the end of the line"),
+        let next = following_object(&bytes[..end], start, &outcome);
+        let outcome = match (next, outcome) {
+            (Some(_), outcome) => outcome.map(drop),
+            (None, Ok(object_end)) if object_end < end => {
+                let following = after_blanks(&bytes[..end], object_end);
+                if following < end { unexpected(following, "the end of the line") } else { Ok(()) }
             }
-        });
+            (None, outcome) => outcome.map(drop),
+        };
+        let (end, next) = next.map_or((end, None), |(object_end, next)| (object_end, Some(next)));
         // What lines end with is not among them.
         let may_be_wrong = self.layout != Layout::Lines || split.has_controls && has_controls(&bytes[start..end]);
         let outcome = outcome.and_then(|()| if may_be_wrong { check_strings(&bytes[..end], start) } else { Ok(()) });
@@ -227,12 +224,23 @@ pub(crate) fn for_each_name(bytes: &[u8], layout: Layout, rows_max: usize, name:
         }
         handled += 1;
         // What is wrong with it comes up when the table is read.
-        let object_end = object(&bytes[..end], start, &mut Order::new(), find, |_, _| {}).ok();
-        let following = object_end.map(|object_end| after_blanks(&bytes[..end], object_end));
-        if let Some(following) = following.filter(|&following| bytes[..end].get(following) == Some(&b'{')) {
+        let object_end = object(&bytes[..end], start, &mut Order::new(), find, |_, _| {});
+        if let Some((_, following)) = following_object(&bytes[..end], start, &object_end) {
             at = following;
         }
     }
+}
+
+/// Where the object at `start` ends and the next one of its line begins, if there is one: behind an object that is wrong, where its brackets end.
+#[inline]
+fn following_object(line: &[u8], start: usize, end: &Result<usize, Unexpected>) -> Option<(usize, usize)> {
+    let end = match end {
+        Ok(end) => *end,
+        Err(_) if line.get(start) == Some(&b'{') => nested_end(line, start).ok()?,
+        Err(_) => return None,
+    };
+    let following = after_blanks(line, end);
+    (line.get(following) == Some(&b'{')).then_some((end, following))
 }
 
 /// Walks over the members of the object that starts at `start`, and returns where it ends. `find` gives a key's place, and none for one that nobody wants;
@@ -358,7 +366,8 @@ fn key(
 ) -> Result<(usize, usize), Unexpected> {
     if let Some((before, place)) = order.get(position) {
         let end = start + before.len();
-        if line.get(end) == Some(&b'"') && line[start..end] == line[before.clone()] {
+        // Of a map with a repeated key a later object is read before an earlier one, so that the key may lie behind this line.
+        if line.get(end) == Some(&b'"') && line.get(before.clone()) == Some(&line[start..end]) {
             return Ok((*place, end + 1));
         }
     }
