@@ -1,6 +1,6 @@
 //! Where statements come from, and where in it a mistake is.
 
-use std::io::{self, BufRead, IsTerminal, Read};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::Path;
 use std::{fmt, fs};
 
@@ -149,8 +149,11 @@ struct InputRow {
     statement: Place,
 }
 
-/// Lines that are gone through to show one, at most: a file may be very long, and what is said is enough to find it.
-const LINES_LOOKED_AT_MAX: u64 = 1_000_000;
+/// Bytes of a file that are read to show a line, at most: the message alone says where it is.
+const BYTES_READ_MAX: u64 = 256 << 20;
+
+/// Bytes of a line that is shown a part of, at most.
+const LINE_BYTES_MAX: u64 = 64 << 10;
 
 impl InputRow {
     fn new(
@@ -160,17 +163,42 @@ impl InputRow {
         (script, statement): (&str, Place),
     ) -> InputRow {
         let line = || {
-            let lines = io::BufReader::new(fs::File::open(file).ok()?).lines();
-            let line =
-                lines.take(LINES_LOOKED_AT_MAX as usize).nth(usize::try_from(row.checked_sub(1)?).ok()?)?.ok()?;
-            // A key of JSON may look like its value.
-            let key = line.find(&format!("\"{column}\"")).map_or(0, |at| at + column.len() + 2);
-            let at = line[key..].find(value).filter(|_| !value.is_empty())? + key;
+            let line = line_of(Path::new(file), row).filter(|_| !value.is_empty())?;
+            let at = value_position(&line, column, value)?;
             let at = line[..at].chars().count();
             Some((line, at))
         };
         InputRow { message, file: file.to_owned(), row, line: line(), script: script.to_owned(), statement }
     }
+}
+
+/// A line of a file, by its number from 1. `None` where the file cannot be read again, and where the line is too far behind or too long.
+fn line_of(file: &Path, number: u64) -> Option<String> {
+    // What a pipe has told is gone, and opening it again would wait for another writer.
+    fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
+    let mut text = BufReader::new(fs::File::open(file).ok()?.take(BYTES_READ_MAX));
+    for _ in 1..number {
+        (text.skip_until(b'\n').ok()? > 0).then_some(())?;
+    }
+    let mut line = Vec::new();
+    text.take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut line).ok()?;
+    if line.len() as u64 > LINE_BYTES_MAX {
+        return None;
+    }
+    String::from_utf8(line).ok().map(|line| line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// Where a value begins in a line, in bytes. The column may be a path, such as `r.a[1]`: in JSON the value is behind the keys of the path.
+fn value_position(line: &str, column: &str, value: &str) -> Option<usize> {
+    let behind = |from: usize, key: &str| {
+        let quoted = format!("\"{key}\"");
+        line[from..].find(&quoted).map(|at| from + at + quoted.len())
+    };
+    let from = behind(0, column).unwrap_or_else(|| {
+        let keys = column.split(['.', '[', ']']).map(|step| step.trim_matches('\'')).filter(|step| !step.is_empty());
+        keys.fold(0, |from, key| behind(from, key).unwrap_or(from))
+    });
+    line[from..].find(value).map(|at| from + at)
 }
 
 impl std::error::Error for InputRow {}
@@ -235,6 +263,16 @@ fn marked(text: &[char]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_is_behind_the_keys_that_lead_to_it() {
+        let line = r#"{"a":"x","r":{"b":"x","a":[1,"x"]},"m":{"k":"x"}}"#;
+        for (column, expected) in [("a", 6), ("r.b", 19), ("r.a[2]", 30), ("m['k']", 45), ("none", 6)] {
+            assert_eq!(value_position(line, column, "x"), Some(expected), "{column}");
+        }
+        assert_eq!(value_position("x,y", "b", "y"), Some(2));
+        assert_eq!(value_position(line, "m['k']", "1"), None);
+    }
 
     fn located(line: &str, column: u64) -> String {
         let place = Place { line: 12, column };

@@ -285,6 +285,47 @@ fn rows_of_a_pipe_are_printed_as_they_come_and_ctrl_c_ends_the_wait() {
     drop(input);
 }
 
+/// The line of a value that cannot be read is shown where it can be read again: not of a pipe, and not of a line that is very long.
+#[test]
+fn a_value_of_a_pipe_or_a_long_line_is_told_without_its_line() {
+    let directory = std::env::temp_dir().join(format!("pelton-shown-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let told = |name: &str, format: &str, script: &str| {
+        let path = directory.join(name);
+        let query = format!(
+            "CREATE TABLE t ({script}) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = '{format}'); SELECT * FROM t",
+            path.display()
+        );
+        let mut child = pelton(&["run", "-e", &query]).spawn().expect("the program starts");
+        let began = Instant::now();
+        while child.try_wait().expect("it can be asked").is_none() {
+            if began.elapsed() > Duration::from_secs(60) {
+                child.kill().expect("it runs");
+                panic!("the error of {name} is not told");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let output = child.wait_with_output().expect("the program has ended");
+        assert_eq!(output.status.code(), Some(1), "{name}");
+        text(&output.stderr).to_owned()
+    };
+    let pipe = directory.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("there is a mkfifo command").success());
+    let writer = std::thread::spawn(move || std::fs::write(pipe, "1,x\nbad,y\n").expect("the program reads"));
+    let said = told("pipe", "csv", "a INT, b STRING");
+    assert!(said.contains("pipe, row 2, column 'a': 'bad' is not an INT") && !said.contains(" | "), "{said}");
+    writer.join().expect("all was written");
+
+    std::fs::write(directory.join("long"), format!("{{\"a\":\"bad\",\"b\":\"{}\"}}\n", "x".repeat(100_000))).expect("a file");
+    let said = told("long", "json", "a INT");
+    assert!(said.contains("row 1, column 'a': 'bad' is not an INT") && !said.contains("xxx"), "{said}");
+
+    std::fs::write(directory.join("nested"), "{\"a\":\"7x\",\"r\":{\"b\":7,\"a\":[1,\"7x\"]}}\n").expect("a file");
+    let said = told("nested", "json", "r ROW<a ARRAY<INT>>");
+    assert!(said.contains("nested:1:30\n"), "{said}");
+    std::fs::remove_dir_all(&directory).expect("it is there");
+}
+
 #[test]
 fn ctrl_c_ends_what_is_no_query_yet() {
     let ended = |arguments: &[&str], line: &str| {
