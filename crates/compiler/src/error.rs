@@ -62,14 +62,28 @@ pub fn row_failure(
     let expression = if is_too_large(&error) { expression } else { smallest_failing(expression, &row) };
     let (error, words) = match evaluate(&row) {
         Err(error) => (error, words_at_row(expression, &row)),
-        Ok(()) => (error, pelton_plan::explain::expression(expression.as_ref()).to_string()),
+        Ok(()) => (error, words(expression)),
     };
     (least - 1, format!("{} in {words}", sql_message(&plain_message(&error))))
 }
 
 /// An expression in words, and the values that it has in a batch of one row.
 pub fn words_at_row(expression: &Arc<dyn PhysicalExpr>, row: &RecordBatch) -> String {
-    format!("{}{}", pelton_plan::explain::expression(expression.as_ref()), values_at(expression, row))
+    format!("{}{}", words(expression), values_at(expression, row))
+}
+
+/// An expression in words, cut where its constants are long.
+fn words(expression: &Arc<dyn PhysicalExpr>) -> String {
+    cut(pelton_plan::explain::expression(expression.as_ref()).to_string(), EXPRESSION_CHARACTERS_MAX)
+}
+
+/// The first characters of a text, with a sign that there are more.
+fn cut(mut text: String, characters_max: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(characters_max) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// The smallest part of an expression that has no value for a row, which is the same however code is divided into functions. Parts of AND, OR and CASE are
@@ -85,6 +99,9 @@ fn smallest_failing<'a>(expression: &'a Arc<dyn PhysicalExpr>, row: &RecordBatch
     let failing = expression.children().into_iter().find(|part| part.evaluate(row).is_err());
     failing.map_or(expression, |part| smallest_failing(part, row))
 }
+
+/// Characters of an expression that an error shows.
+const EXPRESSION_CHARACTERS_MAX: usize = 500;
 
 /// Columns whose values an error shows, and characters of each.
 const COLUMNS_SHOWN_MAX: usize = 6;
@@ -111,10 +128,7 @@ fn value_of(column: &ArrayRef) -> String {
     let options = FormatOptions::default().with_null("NULL");
     let text = ArrayFormatter::try_new(column, &options).map(|formatter| formatter.value(0).to_string());
     let text = text.unwrap_or_else(|_| "…".to_owned());
-    let shown = match text.char_indices().nth(CHARACTERS_SHOWN_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    };
+    let shown = cut(text, CHARACTERS_SHOWN_MAX);
     let is_string = logical_type(column.data_type()).is_string();
     if is_string && !column.is_null(0) { format!("'{shown}'") } else { shown }
 }

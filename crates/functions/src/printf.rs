@@ -22,7 +22,7 @@ pub(super) fn printf(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let columns = arguments[1..].iter().map(Column::new).collect::<Result<Vec<_>>>()?;
     let (mut written, mut bytes) = (StringViewBuilder::with_capacity(formats.len()), 0_usize);
     for row in 0..formats.len() {
-        let text = string_at(formats, row).map(|format| formatted(format, &columns, row)).transpose()?.flatten();
+        let text = string_at(formats, row).map(|format| formatted(format, &columns, row, bytes)).transpose()?.flatten();
         bytes = bytes.saturating_add(text.as_ref().map_or(0, String::len));
         growth::check("printf", bytes)?;
         written.append_option(text);
@@ -108,6 +108,25 @@ impl Conversion<'_> {
     fn has(&self, flag: char) -> bool {
         self.flags.contains(flag)
     }
+
+    /// Whether Java knows the conversion, and takes its flags, width and precision together.
+    fn is_allowed(&self) -> bool {
+        let has_none = |flags: &str| !flags.chars().any(|flag| self.has(flag));
+        let is_allowed_here = match self.letter {
+            's' | 'S' | 'b' | 'B' => has_none("#+ 0,("),
+            'd' => self.precision.is_none() && has_none("#"),
+            'x' | 'X' | 'o' => self.precision.is_none() && has_none(","),
+            'f' => true,
+            'e' | 'E' => has_none(","),
+            '%' => self.precision.is_none() && has_none("#+ 0,("),
+            'n' => self.precision.is_none() && self.flags.is_empty() && self.width == 0,
+            _ => false,
+        };
+        let is_repeated = self.flags.char_indices().any(|(at, flag)| self.flags[..at].contains(flag));
+        let excluded = [['+', ' '], ['-', '0']].iter().any(|pair| pair.iter().all(|flag| self.has(*flag)));
+        let lacks_width = self.width == 0 && (self.has('-') || self.has('0'));
+        is_allowed_here && !is_repeated && !excluded && !lacks_width
+    }
 }
 
 /// The conversion at the begin of a text, and what is behind it; `None` where there is none.
@@ -133,15 +152,21 @@ fn conversion(text: &str) -> Option<(Conversion<'_>, &str)> {
     Some((Conversion { index, flags, width, precision, letter }, &behind[letter.len_utf8()..]))
 }
 
-fn formatted(format: &str, columns: &[Column], row: usize) -> Result<Option<String>> {
+/// What a format makes of a row's values, where so many bytes were made before.
+fn formatted(format: &str, columns: &[Column], row: usize, bytes: usize) -> Result<Option<String>> {
     let (mut written, mut rest, mut next) = (String::new(), format, 0);
     while let Some((before, behind)) = rest.split_once('%') {
         written.push_str(before);
         let Some((conversion, behind)) = conversion(behind) else { return Ok(None) };
         rest = behind;
-        if conversion.width > WIDTH_MAX || conversion.precision.is_some_and(|digits| digits > WIDTH_MAX) {
-            return exec_err!("PRINTF makes no value of more than {WIDTH_MAX} characters: '{format}' asks for one");
+        if !conversion.is_allowed() {
+            return Ok(None);
         }
+        let width = conversion.width.max(conversion.precision.unwrap_or(0));
+        if width > WIDTH_MAX {
+            return exec_err!("PRINTF makes no value of more than {WIDTH_MAX} characters: {width} are asked for");
+        }
+        growth::check("printf", bytes.saturating_add(written.len()).saturating_add(width))?;
         let text = match conversion.letter {
             '%' => Some("%".to_string()),
             'n' => Some("\n".to_string()),
@@ -172,12 +197,14 @@ fn converted(conversion: &Conversion<'_>, value: &Value) -> Option<String> {
         ('b', _) => cut("true".to_string(), conversion),
         ('d' | 'x' | 'o' | 'f' | 'e', Value::Null) => cut("null".to_string(), conversion),
         ('d', Value::Whole(number, _)) => signed(conversion, *number < 0, number.unsigned_abs().to_string(), None),
-        ('x', Value::Whole(number, bits)) => filled(conversion, format!("{:x}", last_bits(*number, *bits))),
-        ('o', Value::Whole(number, bits)) => filled(conversion, format!("{:o}", last_bits(*number, *bits))),
+        // The bits of a number have no sign.
+        ('x' | 'o', Value::Whole(..)) if ['+', ' ', '('].iter().any(|flag| conversion.has(*flag)) => return None,
+        ('x', Value::Whole(number, bits)) => filled(conversion, "0x", format!("{:x}", last_bits(*number, *bits))),
+        ('o', Value::Whole(number, bits)) => filled(conversion, "0", format!("{:o}", last_bits(*number, *bits))),
         ('f', Value::Number(number, shown)) => {
             let digits = conversion.precision.unwrap_or(6);
             let Some((is_negative, whole, fraction)) = fixed(number, digits) else { return Some(shown.clone()) };
-            let fraction = if digits == 0 { None } else { Some(fraction) };
+            let fraction = if digits == 0 && !conversion.has('#') { None } else { Some(fraction) };
             signed(conversion, is_negative, whole, fraction)
         }
         ('e', Value::Number(number, shown)) => {
@@ -188,7 +215,8 @@ fn converted(conversion: &Conversion<'_>, value: &Value) -> Option<String> {
             let written = format!("{:.*e}", conversion.precision.unwrap_or(6), double.abs());
             let (mantissa, exponent) = written.split_once('e')?;
             let exponent: i32 = exponent.parse().ok()?;
-            let exponent = format!("e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs());
+            let point = if conversion.has('#') && !mantissa.contains('.') { "." } else { "" };
+            let exponent = format!("{point}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs());
             signed(conversion, double < 0.0, format!("{mantissa}{exponent}"), None)
         }
         _ => return None,
@@ -256,7 +284,10 @@ fn signed(conversion: &Conversion<'_>, is_negative: bool, whole: String, fractio
     format!("{before}{}{whole}{fraction}{behind}", "0".repeat(zeros))
 }
 
-fn filled(conversion: &Conversion<'_>, digits: String) -> String {
-    let zeros = if conversion.has('0') { conversion.width.saturating_sub(digits.len()) } else { 0 };
-    "0".repeat(zeros) + &digits
+/// The bits of a number, behind a prefix where `#` asks for it.
+fn filled(conversion: &Conversion<'_>, prefix: &str, digits: String) -> String {
+    let prefix = if conversion.has('#') { prefix } else { "" };
+    let length = prefix.len() + digits.len();
+    let zeros = if conversion.has('0') { conversion.width.saturating_sub(length) } else { 0 };
+    format!("{prefix}{}{digits}", "0".repeat(zeros))
 }

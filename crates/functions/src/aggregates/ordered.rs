@@ -12,8 +12,11 @@ use arrow::compute::{SortOptions, concat, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
+use pelton_data::allowance::Allowance;
 use pelton_data::column::compacted;
 use pelton_data::own::{Change, Definition, Merging};
+
+use crate::growth;
 
 /// What is made of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +139,13 @@ impl Ordered {
                     let texts: Vec<&str> = values.as_string_view().iter().flatten().collect();
                     (!texts.is_empty()).then(|| texts.join(delimiter))
                 };
+                let bytes = listed.iter().fold(0_usize, |bytes, values| {
+                    let delimiters = delimiter.len().saturating_mul(values.len().saturating_sub(1));
+                    bytes.saturating_add(growth::bytes_of_array(values)).saturating_add(delimiters)
+                });
+                if let Some(refusal) = Allowance::get().refusal(bytes) {
+                    return Err(ArrowError::MemoryError(refusal));
+                }
                 Arc::new(listed.iter().map(text).collect::<StringViewArray>())
             }
         })
@@ -238,6 +248,9 @@ impl Definition for Ordered {
     }
 
     fn finish(&self, states: &[&Rows]) -> Result<ArrayRef, String> {
-        self.finished(states).map_err(|error| error.to_string())
+        self.finished(states).map_err(|error| match error {
+            ArrowError::MemoryError(refusal) => format!("it {refusal}"),
+            other => other.to_string(),
+        })
     }
 }
