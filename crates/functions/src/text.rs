@@ -188,15 +188,20 @@ pub(super) fn instr(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new((0..texts.len()).map(place).collect::<Result<Int32Array>>()?))
 }
 
+/// The place of an occurrence, the first of which begins at the character `from` or behind it; both count from 1.
 fn occurrence(part: &str, text: &str, from: i64, number: i64) -> i32 {
-    let (mut from, mut place) = (from, 0);
-    for _ in 0..number {
-        place = place_of(part, text, from);
-        // Of an empty part all occurrences are at 1.
-        if place == 0 || part.is_empty() {
-            return place;
-        }
-        from = i64::from(place) + 1;
+    // Of an empty part all occurrences are at 1.
+    let first = place_of(part, text, from);
+    if first == 0 || part.is_empty() {
+        return first;
+    }
+    // Characters are counted from one occurrence to the next.
+    let (mut place, mut at) = (first, text.char_indices().nth(first as usize - 1).map_or(0, |(at, _)| at));
+    for _ in 1..number {
+        let behind = at + text[at..].chars().next().map_or(0, char::len_utf8);
+        let Some(found) = text[behind..].find(part) else { return 0 };
+        place += 1 + text[behind..behind + found].chars().count() as i32;
+        at = behind + found;
     }
     place
 }
