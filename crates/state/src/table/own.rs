@@ -1,8 +1,8 @@
 //! What aggregate functions that a program defines keep of groups: their states, or rows where states of parts cannot be combined.
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, UInt64Array};
-use arrow::compute::{concat, take};
-use arrow::datatypes::DataType;
+use arrow::compute::{interleave, take};
+use arrow::datatypes::{DataType, UInt64Type};
 use pelton_data::own::{Change, Merging, OwnFunction, States};
 
 use crate::snapshot::{Reader, SnapshotError, Writer};
@@ -19,8 +19,22 @@ pub(super) struct OwnStore {
 #[derive(Debug)]
 enum Kept {
     States(Box<dyn States>),
-    Rows { groups: usize, pieces: Vec<Piece> },
+    Rows { groups: usize, rows: GroupedRows },
 }
+
+/// Rows as they came, and which of them belong to a group.
+#[derive(Debug, Default)]
+struct GroupedRows {
+    pieces: Vec<Piece>,
+    /// How many rows are in the pieces before each.
+    starts: Vec<usize>,
+    /// The last row of each group, counted through all pieces, or [`NO_ROW`].
+    last: Vec<u32>,
+    /// For each row the one before it that belongs to its group, or [`NO_ROW`].
+    previous: Vec<u32>,
+}
+
+const NO_ROW: u32 = u32::MAX;
 
 /// Rows as they came.
 #[derive(Debug)]
@@ -36,7 +50,7 @@ struct Piece {
 impl OwnStore {
     pub(super) fn new(function: &OwnFunction) -> OwnStore {
         let kept = match function.0.merging() {
-            Merging::Rows => Kept::Rows { groups: 0, pieces: Vec::new() },
+            Merging::Rows => Kept::Rows { groups: 0, rows: GroupedRows::default() },
             Merging::Combine | Merging::Invert => Kept::States(function.0.states()),
         };
         OwnStore { function: function.clone(), kept, error: None }
@@ -60,9 +74,9 @@ impl OwnStore {
         self.error = None;
         match &mut self.kept {
             Kept::States(states) => states.clear(),
-            Kept::Rows { groups, pieces } => {
+            Kept::Rows { groups, rows } => {
                 *groups = 0;
-                pieces.clear();
+                rows.clear();
             }
         }
     }
@@ -70,7 +84,7 @@ impl OwnStore {
     pub(super) fn bytes(&self) -> usize {
         match &self.kept {
             Kept::States(states) => states.bytes(),
-            Kept::Rows { pieces, .. } => pieces.iter().map(Piece::bytes).sum(),
+            Kept::Rows { rows, .. } => rows.bytes(),
         }
     }
 
@@ -83,12 +97,12 @@ impl OwnStore {
     ) {
         let mut order: Vec<(u32, u32)> = numbered.map(|(at, number)| (number, at as u32)).collect();
         match &mut self.kept {
-            Kept::Rows { pieces, .. } => {
+            Kept::Rows { rows: kept, .. } => {
                 let places: UInt32Array = order.iter().map(|(_, at)| *at).collect::<Vec<_>>().into();
                 let positions: Vec<u64> = order.iter().map(|(_, at)| position(*at as usize)).collect();
                 let rows = take(rows, &places, None).expect("places are those of the rows");
                 let numbers = order.into_iter().map(|(number, _)| number).collect();
-                pieces.push(Piece { numbers, positions: std::sync::Arc::new(UInt64Array::from(positions)), rows });
+                kept.push(Piece { numbers, positions: std::sync::Arc::new(UInt64Array::from(positions)), rows });
             }
             Kept::States(states) => {
                 // Rows of a group stay in their order.
@@ -109,11 +123,11 @@ impl OwnStore {
                 let result = mine.merge(theirs.as_ref(), pairs, change);
                 note(&mut self.error, &self.function, result);
             }
-            (Kept::Rows { pieces, .. }, Kept::Rows { groups, pieces: theirs }) => {
+            (Kept::Rows { rows, .. }, Kept::Rows { groups, rows: theirs }) => {
                 assert!(change == Change::Add, "rows are not taken away");
                 let mut to = vec![None; *groups];
                 pairs.iter().for_each(|&(from, mine)| to[from as usize] = Some(mine));
-                pieces.extend(theirs.iter().filter_map(|piece| piece.renumbered(&to)));
+                theirs.pieces.iter().filter_map(|piece| piece.renumbered(&to)).for_each(|piece| rows.push(piece));
             }
             _ => unreachable!("stores of one function keep the same"),
         }
@@ -128,11 +142,11 @@ impl OwnStore {
                 let numbers: Vec<u32> = numbers.iter().flatten().copied().collect();
                 write_states(&self.function, states.as_ref(), &numbers, out)
             }
-            Kept::Rows { groups, pieces } => {
+            Kept::Rows { groups, rows } => {
                 let mut to = vec![None; *groups];
                 let known = numbers.iter().flatten().zip(0..);
                 known.for_each(|(&number, place)| to[number as usize] = Some(place));
-                let pieces: Vec<Piece> = pieces.iter().filter_map(|piece| piece.renumbered(&to)).collect();
+                let pieces: Vec<Piece> = rows.pieces.iter().filter_map(|piece| piece.renumbered(&to)).collect();
                 out.count(pieces.len());
                 pieces.iter().try_for_each(|piece| {
                     out.list(&piece.numbers);
@@ -154,7 +168,7 @@ impl OwnStore {
         self.error = self.error.take().or(error.map(str::to_string));
         match &mut self.kept {
             Kept::States(states) => read_states(&self.function, states.as_mut(), numbers, input)?,
-            Kept::Rows { pieces, .. } => {
+            Kept::Rows { rows: kept, .. } => {
                 for _ in 0..input.count(1, "pieces of rows")? {
                     let places = input.list::<u32>("groups of rows")?;
                     let are_known = places.iter().all(|&place| (place as usize) < numbers.len());
@@ -162,7 +176,7 @@ impl OwnStore {
                     let positions = input.array(&DataType::UInt64, places.len(), "positions of rows")?;
                     let rows = input.array(rows, places.len(), "rows of groups")?;
                     let numbers = places.iter().map(|&place| numbers[place as usize]).collect();
-                    pieces.push(Piece { numbers, positions, rows });
+                    kept.push(Piece { numbers, positions, rows });
                 }
             }
         }
@@ -176,36 +190,88 @@ impl OwnStore {
         }
         let result = match &self.kept {
             Kept::States(states) => states.finish(numbers),
-            Kept::Rows { groups, pieces } => self.finish_rows(*groups, pieces, numbers),
+            Kept::Rows { rows, .. } => self.finish_rows(rows, numbers),
         };
         result.map_err(|error| named(&self.function, &error))
     }
 
-    /// Computes the function from the rows of some groups, in the order of their positions.
-    fn finish_rows(&self, groups: usize, pieces: &[Piece], numbers: &[Option<u32>]) -> Result<ArrayRef, String> {
+    /// Computes the function from the rows of some groups, in the order of their positions. The groups' states are numbered as these are listed, so that the
+    /// rows and states of others cost nothing.
+    fn finish_rows(&self, rows: &GroupedRows, numbers: &[Option<u32>]) -> Result<ArrayRef, String> {
         let mut states = self.function.0.states();
-        states.grow_to(groups);
-        let mut is_wanted = vec![false; groups];
-        numbers.iter().flatten().for_each(|&number| is_wanted[number as usize] = true);
-        let mut order: Vec<(u32, u64, u32)> = Vec::new();
-        let mut at = 0;
-        for piece in pieces {
-            let positions = piece.positions.as_primitive::<arrow::datatypes::UInt64Type>().values();
-            for (&number, &position) in piece.numbers.iter().zip(positions) {
-                if is_wanted[number as usize] {
-                    order.push((number, position, at));
-                }
-                at += 1;
-            }
+        states.grow_to(numbers.len());
+        let listed = (0..).zip(numbers);
+        let mut order: Vec<(u32, u64, usize)> = Vec::new();
+        for (state, number) in listed.clone().filter_map(|(state, number)| Some((state, (*number)?))) {
+            order.extend(rows.of(number).map(|row| (state, rows.position(row), row)));
         }
         if !order.is_empty() {
             order.sort_unstable();
-            let order: Vec<(u32, u32)> = order.into_iter().map(|(number, _, at)| (number, at)).collect();
-            let rows: Vec<&dyn Array> = pieces.iter().map(|piece| piece.rows.as_ref()).collect();
-            let rows = concat(&rows).expect("pieces have the same columns");
-            accumulate(states.as_mut(), &order, &rows)?;
+            let found = rows.gather(order.iter().map(|&(_, _, row)| row));
+            let order: Vec<(u32, u32)> = order.iter().zip(0..).map(|(&(state, _, _), at)| (state, at)).collect();
+            accumulate(states.as_mut(), &order, &found)?;
         }
-        states.finish(numbers)
+        states.finish(&listed.map(|(state, number)| number.map(|_| state)).collect::<Vec<_>>())
+    }
+}
+
+impl GroupedRows {
+    fn push(&mut self, piece: Piece) {
+        self.starts.push(self.previous.len());
+        for &number in &piece.numbers {
+            let group = number as usize;
+            if self.last.len() <= group {
+                self.last.resize(group + 1, NO_ROW);
+            }
+            let row = u32::try_from(self.previous.len()).ok().filter(|&row| row != NO_ROW);
+            let row = row.expect("rows that memory has room for are fewer than 2^32");
+            self.previous.push(std::mem::replace(&mut self.last[group], row));
+        }
+        self.pieces.push(piece);
+    }
+
+    fn clear(&mut self) {
+        self.pieces.clear();
+        self.starts.clear();
+        self.last.clear();
+        self.previous.clear();
+    }
+
+    fn bytes(&self) -> usize {
+        self.pieces.iter().map(Piece::bytes).sum::<usize>()
+            + self.starts.capacity() * size_of::<usize>()
+            + (self.last.capacity() + self.previous.capacity()) * size_of::<u32>()
+    }
+
+    /// The rows of a group, the last first.
+    fn of(&self, number: u32) -> impl Iterator<Item = usize> {
+        let known = |row: u32| (row != NO_ROW).then_some(row as usize);
+        let last = self.last.get(number as usize).copied().and_then(known);
+        std::iter::successors(last, move |&row| known(self.previous[row]))
+    }
+
+    /// The piece that has a row, and where in it.
+    fn place(&self, row: usize) -> (usize, usize) {
+        let piece = self.starts.partition_point(|&start| start <= row) - 1;
+        (piece, row - self.starts[piece])
+    }
+
+    fn position(&self, row: usize) -> u64 {
+        let (piece, at) = self.place(row);
+        self.pieces[piece].positions.as_primitive::<UInt64Type>().value(at)
+    }
+
+    /// The arguments of some rows, of which there must be one.
+    fn gather(&self, rows: impl Iterator<Item = usize>) -> ArrayRef {
+        let mut places: Vec<(usize, usize)> = rows.map(|row| self.place(row)).collect();
+        let mut pieces: Vec<usize> = places.iter().map(|&(piece, _)| piece).collect();
+        pieces.sort_unstable();
+        pieces.dedup();
+        for (piece, _) in &mut places {
+            *piece = pieces.binary_search(piece).expect("it is one of them");
+        }
+        let pieces: Vec<&dyn Array> = pieces.iter().map(|&piece| self.pieces[piece].rows.as_ref()).collect();
+        interleave(&pieces, &places).expect("pieces have the same columns")
     }
 }
 
@@ -299,4 +365,87 @@ fn note(error: &mut Option<String>, function: &OwnFunction, result: Result<(), S
 /// What the function's own code says, with its name.
 pub(crate) fn named(function: &OwnFunction, error: &str) -> String {
     format!("{}: {error}", function.0.name().to_uppercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use arrow::array::{Int64Array, StructArray};
+    use arrow::datatypes::{Field, Fields, Int64Type};
+    use pelton_data::own::{Definition, function};
+
+    use super::*;
+
+    /// The last row of a group, and how many states were made.
+    #[derive(Debug)]
+    struct LastRow(Arc<AtomicUsize>);
+
+    impl Definition for LastRow {
+        type State = Option<i64>;
+
+        fn name(&self) -> &str {
+            "last_row"
+        }
+
+        fn merging(&self) -> Merging {
+            Merging::Rows
+        }
+
+        fn saved_type(&self) -> Option<&DataType> {
+            None
+        }
+
+        fn initial(&self) -> Result<Option<i64>, String> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(None)
+        }
+
+        fn bytes(&self, _: &[Option<i64>]) -> usize {
+            0
+        }
+
+        fn accumulate(&self, state: &mut Option<i64>, arguments: &[ArrayRef]) -> Result<(), String> {
+            *state = arguments[0].as_primitive::<Int64Type>().iter().next_back().flatten();
+            Ok(())
+        }
+
+        fn merge(&self, _: &mut [Option<i64>], _: &[Option<i64>], _: &[(u32, u32)], _: Change) -> Result<(), String> {
+            Err("rows are kept".to_owned())
+        }
+
+        fn save(&self, _: &[&Option<i64>]) -> Result<ArrayRef, String> {
+            Err("rows are kept".to_owned())
+        }
+
+        fn restore(&self, _: &ArrayRef) -> Result<Vec<Option<i64>>, String> {
+            Err("rows are kept".to_owned())
+        }
+
+        fn finish(&self, states: &[&Option<i64>]) -> Result<ArrayRef, String> {
+            Ok(Arc::new(states.iter().map(|state| **state).collect::<Int64Array>()))
+        }
+    }
+
+    #[test]
+    fn values_of_some_groups_cost_nothing_for_others() {
+        const GROUPS: u32 = 1_000;
+        let made = Arc::new(AtomicUsize::new(0));
+        let mut store = OwnStore::new(&OwnFunction(function(LastRow(made.clone()))));
+        store.grow_to(GROUPS as usize + 1);
+        // The second piece has the rows that came first.
+        for (first, sign) in [(2_000, 1), (0, -1)] {
+            let values = Int64Array::from_iter_values((0..i64::from(GROUPS)).map(|value| sign * value));
+            let fields = Fields::from(vec![Field::new("v", DataType::Int64, true)]);
+            let rows: ArrayRef = Arc::new(StructArray::new(fields, vec![Arc::new(values)], None));
+            store.update((0..GROUPS as usize).map(|at| (at, at as u32)), &rows, |at| first + at as u64);
+        }
+        let values = store.finish(&[Some(7), None, Some(GROUPS), Some(999), Some(7)]).unwrap();
+        let expected = [Some(7), None, None, Some(999), Some(7)];
+        assert_eq!(values.as_primitive::<Int64Type>(), &Int64Array::from_iter(expected));
+        assert!(made.load(Ordering::Relaxed) <= 6);
+        store.clear();
+        assert_eq!((store.groups(), store.finish(&[Some(7)]).unwrap().null_count()), (0, 1));
+    }
 }
