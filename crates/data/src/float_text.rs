@@ -1,4 +1,4 @@
-//! FLOAT and DOUBLE as text, as Java's `toString` writes them, and Flink with it.
+//! FLOAT and DOUBLE as text, as Java's `toString` writes them and `parseDouble` reads them, and Flink with it.
 
 use std::fmt::Write;
 
@@ -10,6 +10,14 @@ pub fn write_float(value: f32, text: &mut String) {
 /// Appends a DOUBLE.
 pub fn write_double(value: f64, text: &mut String) {
     write(value, &format!("{value:e}"), text);
+}
+
+/// Whether a text may be a FLOAT or DOUBLE: digits with a point and an exponent, NaN or Infinity with a sign, and not the other words that Rust has for these.
+pub fn is_java_number(text: &str) -> bool {
+    match text.strip_prefix(['-', '+']).unwrap_or(text) {
+        "NaN" | "Infinity" => true,
+        digits => digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'-' | b'+')),
+    }
 }
 
 /// Plain between a thousandth and ten million, else with an exponent; always with a fraction.

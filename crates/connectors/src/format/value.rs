@@ -1,5 +1,8 @@
 //! Numbers and booleans in text.
 
+use pelton_data::decimal_text::DecimalText;
+use pelton_data::float_text::is_java_number;
+
 /// Why a text is no value of its column's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wrong {
@@ -100,7 +103,7 @@ impl Float for f32 {
     }
 }
 
-/// A decimal or scientific number, `NaN`, or `Infinity` (`inf`) with a sign, rounded correctly.
+/// A decimal or scientific number, `NaN`, or `Infinity` with a sign, rounded correctly.
 #[inline]
 pub(crate) fn float<F: Float>(text: &[u8]) -> Result<F, Wrong> {
     let (negative, rest) = signed(text);
@@ -128,7 +131,8 @@ pub(crate) fn float<F: Float>(text: &[u8]) -> Result<F, Wrong> {
     {
         return Ok(if negative { -value } else { value });
     }
-    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Wrong::Form)
+    let text = std::str::from_utf8(text).ok().filter(|text| is_java_number(text));
+    text.and_then(|text| text.parse().ok()).ok_or(Wrong::Form)
 }
 
 /// `true` or `false`, in any case.
@@ -148,69 +152,27 @@ pub(crate) fn loose_boolean(text: &[u8]) -> bool {
 
 /// A number as an integer, without its fraction.
 pub(crate) fn truncated(text: &[u8]) -> Result<i64, Wrong> {
-    let number = Number::of(text)?;
-    let (kept, _) = number.rounded_down(0)?;
+    let number = number(text)?;
+    let (kept, _) = number.rounded_down(0).ok_or(Wrong::Range)?;
     i64::try_from(if number.is_negative { -kept } else { kept }).map_err(|_| Wrong::Range)
 }
 
 /// A decimal number as its value times `10^scale`, the half rounded away from zero.
 pub(crate) fn rounded_decimal(text: &[u8], precision: u8, scale: i8) -> Result<i128, Wrong> {
-    let number = Number::of(text)?;
-    let (kept, is_upper_half) = number.rounded_down(scale)?;
-    let value = kept.checked_add(i128::from(is_upper_half)).ok_or(Wrong::Range)?;
-    if value >= 10i128.pow(u32::from(precision)) {
+    let value = number(text)?.rounded(scale).ok_or(Wrong::Range)?;
+    if value.unsigned_abs() >= 10u128.pow(u32::from(precision)) {
         return Err(Wrong::Range);
     }
-    Ok(if number.is_negative { -value } else { value })
+    Ok(value)
 }
 
-/// A number as it is written.
-struct Number<'a> {
-    is_negative: bool,
-    /// Digits before and behind the point.
-    whole: &'a [u8],
-    fraction: &'a [u8],
-    exponent: i64,
-}
-
-impl<'a> Number<'a> {
-    fn of(text: &'a [u8]) -> Result<Number<'a>, Wrong> {
-        let (is_negative, rest) = signed(text);
-        let (number, exponent) = match rest.iter().position(|byte| matches!(byte, b'e' | b'E')) {
-            Some(at) => (&rest[..at], integer(&rest[at + 1..])?),
-            None => (rest, 0),
-        };
-        let (whole, fraction) = match memchr::memchr(b'.', number) {
-            Some(at) => (&number[..at], &number[at + 1..]),
-            None => (number, &[][..]),
-        };
-        if whole.is_empty() && fraction.is_empty() || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
-            return Err(Wrong::Form);
-        }
-        Ok(Number { is_negative, whole, fraction, exponent })
-    }
-
-    /// Its size times `10^scale` without a fraction, and whether that is a half or more.
-    fn rounded_down(&self, scale: i8) -> Result<(i128, bool), Wrong> {
-        let mut digits = self.whole.iter().chain(self.fraction).map(|digit| i128::from(digit - b'0'));
-        // So many digits stand before the place that is rounded to.
-        let kept = (self.whole.len() as i64).saturating_add(self.exponent).saturating_add(i64::from(scale));
-        let mut value = 0i128;
-        for _ in 0..kept.max(0) {
-            let digit = digits.next();
-            if value == 0 && digit.is_none() {
-                break;
-            }
-            let raised = value.checked_mul(10).and_then(|value| value.checked_add(digit.unwrap_or(0)));
-            value = raised.ok_or(Wrong::Range)?;
-        }
-        Ok((value, kept >= 0 && digits.next().is_some_and(|digit| digit >= 5)))
-    }
+fn number(text: &[u8]) -> Result<DecimalText<'_>, Wrong> {
+    DecimalText::parse(text).ok_or(Wrong::Form)
 }
 
 /// An exact decimal number as its value times `10^scale`. Scientific notation is understood.
 pub(crate) fn decimal(text: &[u8], precision: u8, scale: i8) -> Result<i128, Wrong> {
-    let Number { is_negative: negative, whole, fraction, exponent } = Number::of(text)?;
+    let DecimalText { is_negative: negative, whole, fraction, exponent } = number(text)?;
     // Zeros at the end of the fraction say nothing, however many there are.
     let fraction = &fraction[..fraction.iter().rposition(|&digit| digit != b'0').map_or(0, |at| at + 1)];
     let mut value = 0i128;
@@ -315,6 +277,16 @@ mod tests {
             ("", Err(Wrong::Form)),
         ] {
             assert_eq!(truncated(text.as_bytes()), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_for_what_is_no_number_are_those_of_java() {
+        for text in ["NaN", "Infinity", "-Infinity", "+Infinity", "-NaN"] {
+            assert!(float::<f64>(text.as_bytes()).is_ok() && float::<f32>(text.as_bytes()).is_ok(), "{text}");
+        }
+        for text in ["nan", "Nan", "NAN", "inf", "Inf", "-inf", "infinity", "INFINITY", "", "-", "e", "1e"] {
+            assert_eq!(float::<f64>(text.as_bytes()), Err(Wrong::Form), "{text}");
         }
     }
 

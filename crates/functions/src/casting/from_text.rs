@@ -9,6 +9,7 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use chrono::{Datelike, NaiveDate};
+use pelton_data::float_text::is_java_number;
 
 use super::of_type;
 use crate::pattern::{parse_date, parse_plain};
@@ -80,13 +81,6 @@ pub(crate) fn double(text: &str) -> Option<f64> {
 
 fn float(text: &str) -> Option<f32> {
     is_java_number(text).then(|| text.parse().ok()).flatten()
-}
-
-fn is_java_number(text: &str) -> bool {
-    match text.strip_prefix(['-', '+']).unwrap_or(text) {
-        "NaN" | "Infinity" => true,
-        digits => digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'-' | b'+')),
-    }
 }
 
 /// Dates in texts: month and day may be left out, and what follows behind a blank does not count.

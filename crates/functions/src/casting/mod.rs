@@ -22,7 +22,6 @@ use pelton_data::time::{coarser, instant_ticks, ticks_per_second};
 
 pub(super) use from_text::double;
 pub(super) use nested_text::nested_texts;
-pub(super) use number::digits_of;
 
 use crate::definition::{Arguments, Definition, Evaluate, Parameter, always, second};
 use crate::time::zoned::{self, Zones};

@@ -7,6 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder, Int64Array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
 use arrow::error::ArrowError;
+use pelton_data::decimal_text::DecimalText;
 use pelton_data::float_text::write_double;
 
 use super::{Misfits, of_type};
@@ -64,7 +65,8 @@ pub(super) fn decimals(
                 write!(text, "{:e}", plain.as_primitive::<Float64Type>().value(row)).expect("strings take all text")
             }
         }
-        let digits = digits_of(text.trim_ascii(), scale).filter(|digits| digits.unsigned_abs() < limit);
+        let number = DecimalText::parse(text.trim_ascii().as_bytes());
+        let digits = number.and_then(|number| number.rounded(scale)).filter(|digits| digits.unsigned_abs() < limit);
         let fails = match misfits {
             Misfits::Null => false,
             Misfits::Fail => true,
@@ -85,78 +87,4 @@ pub(super) fn decimals(
         decimals.append_option(digits);
     }
     Ok(Arc::new(decimals.finish().with_precision_and_scale(precision, scale)?))
-}
-
-/// The digits of a number that is written as 12, -.5 or 1.5e-3, so many of them behind the point and the half rounded away from zero; `None`
-/// where it is none, or too large for all decimals.
-pub(crate) fn digits_of(text: &str, scale: i8) -> Option<i128> {
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
-        None => (unsigned, 0),
-    };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let mut digits = whole.bytes().chain(fraction.bytes());
-    let is_number = digits.clone().all(|digit| digit.is_ascii_digit()) && digits.clone().next().is_some();
-    if !is_number {
-        return None;
-    }
-    // So many digits stand before the place that is rounded to.
-    let kept = i64::try_from(whole.len()).ok()? + i64::from(exponent) + i64::from(scale);
-    if kept < 0 {
-        return Some(0);
-    }
-    let mut value = 0_i128;
-    for _ in 0..kept {
-        let digit = digits.next();
-        if value == 0 && digit.is_none() {
-            return Some(0);
-        }
-        value = value.checked_mul(10)?.checked_add(i128::from(digit.map_or(0, |digit| digit - b'0')))?;
-    }
-    let is_upper_half = digits.next().is_some_and(|digit| digit >= b'5');
-    let value = value.checked_add(i128::from(is_upper_half))?;
-    Some(if text.starts_with('-') { -value } else { value })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digits_are_those_that_are_written() {
-        for (text, scale, digits) in [
-            ("0", 0, Some(0)),
-            ("-0.0", 2, Some(0)),
-            ("12", 2, Some(1_200)),
-            ("+1.005", 2, Some(101)),
-            ("-1.005", 2, Some(-101)),
-            ("1.00499", 2, Some(100)),
-            (".5", 0, Some(1)),
-            ("5.", 1, Some(50)),
-            ("1e3", 1, Some(10_000)),
-            ("1.5E-3", 3, Some(2)),
-            ("1.4e-3", 3, Some(1)),
-            ("5e-3", 2, Some(1)),
-            ("5e-4", 2, Some(0)),
-            ("99.5", 0, Some(100)),
-            ("00012", 0, Some(12)),
-            ("0e2000000000", 38, Some(0)),
-            ("1e-2000000000", 38, Some(0)),
-            ("1e38", 0, Some(10_i128.pow(38))),
-            ("1e39", 0, None),
-            ("1e2000000000", 0, None),
-            ("1e99999999999", 0, None),
-            ("", 0, None),
-            (".", 0, None),
-            ("-", 0, None),
-            ("1e", 0, None),
-            ("1.2.3", 0, None),
-            ("0x10", 0, None),
-            ("inf", 0, None),
-            ("NaN", 0, None),
-        ] {
-            assert_eq!(digits_of(text, scale), digits, "{text} with {scale}");
-        }
-    }
 }
