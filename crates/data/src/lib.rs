@@ -46,6 +46,10 @@ pub mod percentile;
 
 pub mod float_text;
 
+pub mod decimal_text;
+
+pub mod json;
+
 pub mod arrangement;
 
 pub mod spelling;

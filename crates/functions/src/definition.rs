@@ -25,6 +25,10 @@ pub(super) enum Parameter {
     Double,
     /// Anything.
     Any,
+    /// What has a form in JSON.
+    Json,
+    /// What PRINTF writes.
+    Printed,
 }
 
 /// A function of our own.

@@ -9,7 +9,7 @@ use crate::{charset, digest, growth, json, number, printf, regexp, text, time, u
 /// All functions of our own but GREATEST and LEAST, by name.
 pub(super) const DEFINITIONS: [Definition; 69] = {
     use Evaluate::{Arguments, Arrays, Pattern};
-    use Parameter::{Any, Bytes, Double, Integer, Number, Text, Time, TimeOrText};
+    use Parameter::{Any, Bytes, Double, Integer, Json, Number, Printed, Text, Time, TimeOrText};
     [
         define("bin", &[Integer], 1, string, Arrays(text::bin)),
         define("ceil_to", &[Text, Time], 2, second, Arguments(time::ceil_to)),
@@ -28,12 +28,12 @@ pub(super) const DEFINITIONS: [Definition; 69] = {
         define("inet_aton", &[Text], 1, bigint, Arrays(url::inet_aton)),
         define("inet_ntoa", &[Integer], 1, string, Arrays(url::inet_ntoa)),
         define("is_json_value", &[Text, Text], 1, boolean, Arrays(json::is_json_value)),
-        variadic("json_array", &[Text, Any], string, Arrays(json::json_array)),
+        variadic("json_array", &[Text, Json], string, Arrays(json::json_array)),
         define("json_exists", &[Text, Text, Text], 2, boolean, Arrays(json::json_exists)),
-        variadic("json_object", &[Text, Any], string, Arrays(json::json_object)),
+        variadic("json_object", &[Text, Json], string, Arrays(json::json_object)),
         define("json_query", &[Text; 5], 2, string, Arrays(json::json_query)),
         define("json_quote", &[Text], 1, string, Arrays(json::json_quote)),
-        define("json_string", &[Any], 1, string, Arrays(json::json_string)),
+        define("json_string", &[Json], 1, string, Arrays(json::json_string)),
         define("json_unquote", &[Text], 1, string, Arrays(json::json_unquote)),
         define("json_value", &[Text; 7], 2, string, Arrays(json::json_value)),
         define("like_pattern", &[Text, Text], 1, string, Arrays(wildcard::like_pattern)),
@@ -45,7 +45,7 @@ pub(super) const DEFINITIONS: [Definition; 69] = {
         define("lpad", &[Text, Integer, Text], 2, string, Arrays(text::lpad)),
         define("md5", &[Text], 1, string, Arrays(digest::md5)),
         define("parse_url", &[Text, Text, Text], 2, string, Arrays(url::parse_url)),
-        variadic("printf", &[Text, Any], string, Arrays(printf::printf)),
+        variadic("printf", &[Text, Printed], string, Arrays(printf::printf)),
         define("regexp_count", &[Text, Text], 2, integer, Pattern(regexp::regexp_count)),
         define("regexp_extract", &[Text, Text, Integer], 2, string, Pattern(regexp::regexp_extract)),
         define("regexp_instr", &[Text, Text], 2, integer, Pattern(regexp::regexp_instr)),

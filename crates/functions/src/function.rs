@@ -63,6 +63,9 @@ impl ScalarUDFImpl for Function {
         }
         let cast = |(at, (parameter, given)): (usize, (&Parameter, &DataType))| match accepted(*parameter, given) {
             Some(data_type) => Ok(data_type),
+            None if matches!(parameter, Parameter::Json | Parameter::Printed) => {
+                plan_err!("{name} takes no {}; use CAST(value AS STRING)", sql_name(given))
+            }
             None => {
                 let wanted = match parameter {
                     Parameter::Text => "a string",
@@ -70,7 +73,7 @@ impl ScalarUDFImpl for Function {
                     Parameter::Number | Parameter::Double => "a number",
                     Parameter::Bytes => "BYTES",
                     Parameter::Time | Parameter::TimeOrText => "a DATE or TIMESTAMP",
-                    Parameter::Any => "a value",
+                    Parameter::Any | Parameter::Json | Parameter::Printed => "a value",
                 };
                 plan_err!("argument {} of {name} is {}; it must be {wanted}: use CAST", at + 1, sql_name(given))
             }
@@ -133,7 +136,9 @@ fn accepted(parameter: Parameter, given: &DataType) -> Option<DataType> {
         other => other,
     };
     match parameter {
-        Parameter::Any if given.is_string() => Some(DataType::Utf8View),
+        Parameter::Any | Parameter::Json | Parameter::Printed if given.is_string() => Some(DataType::Utf8View),
+        Parameter::Json => json::has_json_form(given).then(|| given.clone()),
+        Parameter::Printed => printf::is_printed(given).then(|| given.clone()),
         Parameter::Any => Some(given.clone()),
         Parameter::Text => (given.is_string() || given.is_null()).then_some(DataType::Utf8View),
         Parameter::Bytes => {

@@ -6,10 +6,9 @@ use arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int64Type};
 use datafusion_common::{Result, exec_err};
-use pelton_data::column::sql_name;
+use pelton_data::decimal_text::DecimalText;
 use pelton_data::float_text::{write_double, write_float};
 
-use crate::casting::digits_of;
 use crate::growth;
 use crate::text::{string_at, strings};
 
@@ -28,6 +27,15 @@ pub(super) fn printf(arguments: &[ArrayRef]) -> Result<ArrayRef> {
         written.append_option(text);
     }
     Ok(Arc::new(written.finish()))
+}
+
+/// Whether there is a format for values of a type.
+pub(super) fn is_printed(data_type: &DataType) -> bool {
+    let is_known = matches!(
+        data_type,
+        DataType::Boolean | DataType::Float32 | DataType::Float64 | DataType::Decimal128(..) | DataType::Null
+    );
+    is_known || data_type.is_integer() || data_type.is_string()
 }
 
 /// Values of one type.
@@ -56,8 +64,10 @@ impl Column {
             DataType::Boolean | DataType::Float32 | DataType::Float64 | DataType::Decimal128(..) | DataType::Null => {
                 values.clone()
             }
-            text if text.is_string() => cast(values, &DataType::Utf8View)?,
-            other => return exec_err!("PRINTF takes no {}: use CAST(value AS STRING)", sql_name(other)),
+            text => {
+                assert!(text.is_string(), "PRINTF of {text} is refused when the query is planned");
+                cast(values, &DataType::Utf8View)?
+            }
         };
         Ok(Column { values, data_type })
     }
@@ -248,7 +258,7 @@ fn last_bits(number: i64, bits: u32) -> u64 {
 /// A number with so many digits behind the point, the half rounded away from zero: whether it is negative, and its digits before and behind the point.
 fn fixed(number: &str, digits: usize) -> Option<(bool, String, String)> {
     let scale = i8::try_from(digits).ok().filter(|scale| *scale <= 37);
-    let units = scale.and_then(|scale| digits_of(number, scale));
+    let units = scale.and_then(|scale| DecimalText::parse(number.as_bytes())?.rounded(scale));
     let (is_negative, text) = match units {
         Some(units) => (units < 0, format!("{:0>width$}", units.unsigned_abs(), width = digits + 1)),
         None => {

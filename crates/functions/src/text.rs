@@ -407,7 +407,9 @@ pub(super) fn type_of(arguments: &[ArrayRef]) -> Result<ArrayRef> {
 /// Tests of what a text consists of: false for NULL and for the empty text, as in Flink.
 fn test(array: &ArrayRef, holds: impl Fn(&str) -> bool, of_numbers: bool) -> Result<ArrayRef> {
     if array.data_type() != &DataType::Utf8View {
-        let values = (0..array.len()).map(|row| Some(array.is_valid(row) && of_numbers));
+        // The array of NULL itself has no NULLs marked.
+        let holds = of_numbers && !array.data_type().is_null();
+        let values = (0..array.len()).map(|row| Some(array.is_valid(row) && holds));
         return Ok(Arc::new(values.collect::<BooleanArray>()));
     }
     let values = strings(array).iter().map(|text| Some(text.is_some_and(|text| !text.is_empty() && holds(text))));

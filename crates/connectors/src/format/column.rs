@@ -11,6 +11,7 @@ use arrow::datatypes::{
     Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampSecondType,
 };
 use pelton_data::column::sql_name;
+use pelton_data::json;
 use pelton_data::time::ticks_per_second;
 use pelton_runtime::source::AbsentColumn;
 
@@ -69,7 +70,7 @@ impl FieldRules {
             Escapes::Csv { quote, escape } => {
                 Ok(super::csv::unescape(field, quote.filter(|_| span.is_quoted()), escape))
             }
-            Escapes::Json => super::json::unescape(field).ok_or(Wrong::Escape),
+            Escapes::Json => json::unescape(field).ok_or(Wrong::Escape),
         }
     }
 }
@@ -380,7 +381,7 @@ fn append_string(
 ) -> Result<(), Wrong> {
     let range = span.range();
     if fields.rules.escapes == Escapes::Json && !span.is_quoted() && matches!(fields.bytes[range.start], b'{' | b'[') {
-        let value = super::json::compact::compact(&fields.bytes[range]).ok_or(Wrong::Json)?;
+        let value = json::compact(&fields.bytes[range], json::write_double_number).ok_or(Wrong::Json)?;
         builder.append_value(std::str::from_utf8(&value).map_err(|_| Wrong::Utf8)?);
     } else if span.is_escaped() {
         let value = fields.rules.unescape(&fields.bytes[range], span)?;
@@ -446,7 +447,7 @@ pub(crate) fn problem(why: Wrong, data_type: &DataType) -> String {
         (Wrong::Form, DataType::Struct(_) | DataType::Map(..)) => {
             format!("is not a valid JSON object, as {name} is read from")
         }
-        (Wrong::Form, DataType::List(_)) => format!("is not valid JSON array, as {name} is read from"),
+        (Wrong::Form, DataType::List(_)) => format!("is not a valid JSON array, as {name} is read from"),
         (Wrong::Form, DataType::Int32) => format!("is not an {name}"),
         (Wrong::Form, DataType::Date32) => "is not a DATE such as 2013-01-31".into(),
         (Wrong::Form, DataType::Timestamp(_, None)) => format!("is not a {name} such as 2013-01-31 08:15:00"),

@@ -45,13 +45,11 @@ fn decompressed(compression: Compression, file: impl Read + Send + 'static) -> i
 }
 
 /// Bytes that tell what a file is.
-const MAGIC_BYTES: u64 = 6;
+const MAGIC_BYTES: u64 = 10;
 
 /// What files that are no text begin with, and what is said of them.
-const OTHERS: [(&[u8], &str); 7] = [
+const OTHERS: [(&[u8], &str); 5] = [
     (b"PK\x03\x04", "is a ZIP archive, which is not read; unpack it, or compress the file in it with gzip or zstd"),
-    (b"PAR1", "is a Parquet file: read it with 'format' = 'parquet', or read_parquet"),
-    (b"BZh", "is compressed by bzip2, which is not read; decompress it, or compress it with gzip or zstd"),
     (b"\xfd7zXZ\0", "is compressed by xz, which is not read; decompress it, or compress it with gzip or zstd"),
     (
         b"7z\xbc\xaf\x27\x1c",
@@ -60,6 +58,22 @@ const OTHERS: [(&[u8], &str); 7] = [
     (b"\xff\xfe", "is UTF-16, and text must be UTF-8; convert it, as with iconv -f UTF-16 -t UTF-8"),
     (b"\xfe\xff", "is UTF-16, and text must be UTF-8; convert it, as with iconv -f UTF-16 -t UTF-8"),
 ];
+
+const PARQUET: &str = "is a Parquet file: read it with 'format' = 'parquet', or read_parquet";
+const BZIP2: &str = "is compressed by bzip2, which is not read; decompress it, or compress it with gzip or zstd";
+
+/// What a file is that begins with these bytes, if it is no text. Text may begin with the letters of some formats, but not with the bytes that follow there.
+fn other(first: &[u8]) -> Option<&'static str> {
+    match first {
+        [b'B', b'Z', b'h', b'1'..=b'9', block @ ..]
+            if block.starts_with(b"1AY&SY") || block.starts_with(b"\x17\x72\x45\x38\x50\x90") =>
+        {
+            Some(BZIP2)
+        }
+        [b'P', b'A', b'R', b'1', next, ..] if next.is_ascii_control() && !next.is_ascii_whitespace() => Some(PARQUET),
+        _ => OTHERS.iter().find(|(magic, _)| first.starts_with(magic)).map(|(_, problem)| *problem),
+    }
+}
 
 /// What was compressed. Errors that are not the system's say that it cannot be decompressed.
 struct Decompressed<R>(R);
@@ -87,8 +101,8 @@ pub(crate) enum Compression {
 impl Compression {
     /// What the first bytes of a file tell.
     fn of_content(first: &[u8]) -> io::Result<Compression> {
-        if let Some((_, problem)) = OTHERS.iter().find(|(magic, _)| first.starts_with(magic)) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, *problem));
+        if let Some(problem) = other(first) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
         }
         Ok(match first {
             [0x1f, 0x8b, ..] => Compression::Gzip,

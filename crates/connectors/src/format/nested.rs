@@ -9,11 +9,11 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ListArray, MapArray, NullBufferBuilder, StructArray, make_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields as ArrowFields};
+use pelton_data::json::last_of_each;
 use pelton_runtime::source::AbsentColumn;
 
 use super::absent::{NAMES_SHOWN_MAX, hint};
 use super::column::{ColumnDecoder, Fields, Misfit, Part, is_text_type, problem};
-use super::json::repeated::last_of_each;
 use super::json::split::{Order, elements, members, object};
 use super::split::{Span, Split};
 use super::value::Wrong;

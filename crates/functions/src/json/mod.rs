@@ -15,7 +15,7 @@ mod compose;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, StringViewArray, StringViewBuilder};
-pub(super) use compose::{json_array, json_object, json_quote, json_string, json_unquote};
+pub(super) use compose::{has_json_form, json_array, json_object, json_quote, json_string, json_unquote};
 use datafusion_common::{Result, exec_datafusion_err, exec_err};
 pub(super) use query::json_query;
 use serde::de::IgnoredAny;

@@ -2,8 +2,6 @@
 //!
 //! A text is known to be JSON when a path is followed, so that values are found by their brackets and quotes.
 
-use std::collections::HashMap;
-
 /// A path that names at most one value.
 #[derive(Debug)]
 pub(super) struct Path {
@@ -16,9 +14,11 @@ impl Path {
     /// `None` where the text is no path.
     pub fn of(text: &str) -> Option<Path> {
         let text = text.trim();
-        let (is_lax, path) = match (text.strip_prefix("lax "), text.strip_prefix("strict ")) {
-            (Some(path), _) => (true, path),
-            (None, path) => (false, path.unwrap_or(text)),
+        let (mode, path) = text.split_at(text.find(|letter: char| letter.is_ascii_whitespace()).unwrap_or(0));
+        let (is_lax, path) = match mode {
+            mode if mode.eq_ignore_ascii_case("lax") => (true, path),
+            mode if mode.eq_ignore_ascii_case("strict") => (false, path),
+            _ => (false, text),
         };
         Some(Path { steps: steps(path)?, is_lax })
     }
@@ -27,28 +27,6 @@ impl Path {
     pub fn find<'a>(&self, document: &'a str) -> Option<&'a str> {
         self.steps.iter().try_fold(document, |value, step| step.of(value))
     }
-}
-
-/// The members of an object, by names in quotes, the last of several of one name at the place of the first.
-pub(super) fn members(object: &str) -> Vec<(&str, &str)> {
-    let mut members: Vec<(&str, &str)> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for (name, value) in Parts::of(object, '{').into_iter().flatten() {
-        let plain = serde_json::from_str(name).unwrap_or_else(|_| name.to_string());
-        match places.get(&plain) {
-            Some(&place) => members[place].1 = value,
-            None => {
-                places.insert(plain, members.len());
-                members.push((name, value));
-            }
-        }
-    }
-    members
-}
-
-/// The elements of an array.
-pub(super) fn elements(array: &str) -> impl Iterator<Item = &str> {
-    Parts::of(array, '[').into_iter().flatten().map(|(_, value)| value)
 }
 
 #[derive(Debug)]
@@ -215,7 +193,10 @@ mod tests {
         for path in [
             "$",
             "lax $.a",
+            "LAX $.a",
+            " Lax \t\n $.a",
             "strict $.a.b[0]",
+            "STRICT  $.a.b[0]",
             "$['a b']",
             "$.['a b']",
             "$[\"a\"]",
@@ -240,8 +221,14 @@ mod tests {
             "$[a]",
             "$[-1]",
             "$[?(@.a)]",
+            "lax",
+            "lax$.a",
+            "strict",
+            "loose $.a",
         ] {
             assert!(Path::of(path).is_none(), "{path}");
         }
+        assert!(Path::of("Lax  $").is_some_and(|path| path.is_lax));
+        assert!(Path::of("Strict  $").is_some_and(|path| !path.is_lax));
     }
 }

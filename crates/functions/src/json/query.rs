@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, StringViewBuilder};
 use datafusion_common::{Result, exec_err};
+use pelton_data::json::compact;
 
 use super::number::number_text;
-use super::path::{elements, members};
 use super::{Found, constant, for_each};
 
 /// `JSON_QUERY(text, path[, wrapper, on_empty, on_error])`: the object or array at a path.
@@ -54,59 +54,13 @@ pub(crate) fn json_query(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(values.finish()))
 }
 
-/// A value of JSON without blanks, as Flink writes it. What is to be written waits in a list, so that nesting takes no stack.
+/// Appends a value of JSON without blanks, as Flink writes it: numbers keep their digits.
 pub(super) fn write_compact(value: &str, written: &mut String) {
-    enum Part<'a> {
-        Value(&'a str),
-        Text(&'static str),
-        Name(&'a str),
-    }
-    let mut waiting = vec![Part::Value(value)];
-    while let Some(part) = waiting.pop() {
-        let value = match part {
-            Part::Text(text) => {
-                written.push_str(text);
-                continue;
-            }
-            Part::Name(name) => {
-                write_string(name, written);
-                written.push(':');
-                continue;
-            }
-            Part::Value(value) => value,
-        };
-        let first = waiting.len();
-        match value.as_bytes().first() {
-            Some(b'{') => {
-                written.push('{');
-                for (index, (name, value)) in members(value).into_iter().enumerate() {
-                    waiting.extend((index > 0).then_some(Part::Text(",")));
-                    waiting.extend([Part::Name(name), Part::Value(value)]);
-                }
-                waiting.push(Part::Text("}"));
-            }
-            Some(b'[') => {
-                written.push('[');
-                for (index, value) in elements(value).enumerate() {
-                    waiting.extend((index > 0).then_some(Part::Text(",")));
-                    waiting.push(Part::Value(value));
-                }
-                waiting.push(Part::Text("]"));
-            }
-            Some(b'"') => write_string(value, written),
-            Some(b't' | b'f' | b'n') => written.push_str(value),
-            _ => written.push_str(&number_text(value)),
-        }
-        // The last of the list comes first.
-        waiting[first..].reverse();
-    }
-}
-
-/// A string of JSON, with escapes only where they must be.
-fn write_string(text: &str, written: &mut String) {
-    match serde_json::from_str::<String>(text) {
-        Ok(plain) => written.push_str(&serde_json::Value::String(plain).to_string()),
-        Err(_) => written.push_str(text),
+    let number = |number: &str, out: &mut Vec<u8>| out.extend_from_slice(number_text(number).as_bytes());
+    match compact(value.as_bytes(), number).and_then(|compact| String::from_utf8(compact).ok()) {
+        Some(compact) => written.push_str(&compact),
+        // Only escape sequences of halves of characters are JSON and no text.
+        None => written.push_str(value),
     }
 }
 
@@ -120,7 +74,9 @@ mod tests {
         for (value, compact) in [
             ("{ \"a\" : [ 1.50 , null, true ] , \"b\":{ } }", r#"{"a":[1.50,null,true],"b":{}}"#),
             (r#"{"a": 1, "b": 2, "\u0061": 3}"#, r#"{"a":3,"b":2}"#),
-            (r#"[ "\u00e9\/\t" ]"#, "[\"é/\\t\"]"),
+            (r#"[ "\u00e9\/\t\u001f" ]"#, "[\"é/\\t\\u001F\"]"),
+            (r#"[ "\ud800", 1e7 ]"#, r#"[ "\ud800", 1e7 ]"#),
+            ("[1e7, 1.50]", "[1E+7,1.50]"),
             ("[ ]", "[]"),
         ] {
             let mut written = String::new();

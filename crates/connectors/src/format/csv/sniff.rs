@@ -25,7 +25,7 @@ pub(crate) struct Sniffed {
 /// The dialect of a file that begins with `bytes`: `dialect`, but for what its table does not tell. `None` where there are no rows.
 pub(crate) fn dialect(dialect: &Dialect, is_told: &dyn Fn(&str) -> bool, bytes: &[u8]) -> Option<Sniffed> {
     let mut best: Option<(f64, Sniffed)> = None;
-    for candidate in candidates(dialect, is_told) {
+    for candidate in candidates(dialect, is_told, bytes) {
         let Some((first, second_row)) = CsvSplitter::first_row(&candidate, bytes) else { continue };
         let score = score(&candidate, &first, bytes);
         let is_better = match &best {
@@ -39,14 +39,20 @@ pub(crate) fn dialect(dialect: &Dialect, is_told: &dyn Fn(&str) -> bool, bytes: 
     best.map(|(_, sniffed)| sniffed)
 }
 
-fn candidates(dialect: &Dialect, is_told: &dyn Fn(&str) -> bool) -> Vec<Dialect> {
+fn candidates(dialect: &Dialect, is_told: &dyn Fn(&str) -> bool, bytes: &[u8]) -> Vec<Dialect> {
     let is_delimited = is_told("csv.field-delimiter") || dialect.delimiter_run || dialect.delimiter != b",";
     let delimiters: Vec<Vec<u8>> = match is_delimited {
         true => vec![dialect.delimiter.clone()],
         false => DELIMITERS.map(|delimiter| delimiter.as_bytes().to_vec()).to_vec(),
     };
     let tells_comments = is_told("csv.allow-comments") || is_told("csv.comment-character");
-    let comments = if tells_comments { vec![dialect.comment] } else { vec![None, Some(b'#')] };
+    // Behind the first row a line that begins with `#` is more likely a row, which must not be lost.
+    let begins_with_comment = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start().starts_with(b"#");
+    let comments = match (tells_comments, begins_with_comment) {
+        (true, _) => vec![dialect.comment],
+        (false, true) => vec![None, Some(b'#')],
+        (false, false) => vec![None],
+    };
     let trims = if is_told("csv.trim") { vec![dialect.trim] } else { vec![false, true] };
     let mut candidates = Vec::new();
     for delimiter in delimiters {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields};
 use pelton_data::column::{MAP_ENTRIES, MAP_KEY, MAP_VALUE};
+use pelton_data::json::unescape;
 
 use super::split::{elements, members};
-use super::unescape;
 use crate::format::column::FieldRules;
 use crate::format::infer::Candidates;
 use crate::format::split::Span;

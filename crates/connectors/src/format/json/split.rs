@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use pelton_data::json::unescape;
+
 use super::layout::{Layout, wrong_end, wrong_separator};
 use crate::format::split::{Failure, Line, Span, Split};
 
@@ -374,7 +376,7 @@ fn key(
     let (span, after) = string(line, start)?;
     let text = &line[span.range()];
     if span.is_escaped() {
-        let place = super::unescape(text).map_or(UNWANTED, |text| find(&text));
+        let place = unescape(text).map_or(UNWANTED, |text| find(&text));
         return Ok((place, after));
     }
     let place = find(text);

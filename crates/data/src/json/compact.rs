@@ -1,13 +1,12 @@
 //! Objects and arrays as the text of a STRING: compact, as Flink writes them.
 //!
-//! There are no blanks between values; of several members of one name the last counts, at the place of the first; numbers with a point or an exponent are written as DOUBLEs, other
-//! numbers as they are.
+//! There are no blanks between values; of several members of one name the last counts, at the place of the first; strings have escape sequences only where
+//! they must.
 
 use std::ops::Range;
 
-use pelton_data::float_text::write_double;
-
 use super::repeated::last_of_each;
+use crate::float_text::write_double;
 
 /// How deep objects and arrays may lie in each other.
 const DEPTH_MAX: usize = 1_000;
@@ -15,19 +14,60 @@ const DEPTH_MAX: usize = 1_000;
 /// Digits of the escape sequences of control characters.
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
-/// The object or array that `text` is, compact; `None` where it is neither.
-pub(crate) fn compact(text: &[u8]) -> Option<Vec<u8>> {
-    let mut writer = Writer { text, at: 0, out: Vec::with_capacity(text.len()) };
+/// The value that `text` is, compact; `None` where it is no JSON. `number` appends a number that is written as this text.
+pub fn compact(text: &[u8], number: impl Fn(&str, &mut Vec<u8>)) -> Option<Vec<u8>> {
+    let mut writer = Writer { text, at: 0, out: Vec::with_capacity(text.len()), number };
     writer.value(0)?;
     writer.skip_blanks();
     (writer.at == text.len()).then_some(writer.out)
 }
 
-struct Writer<'a> {
+/// Appends a number with a point or an exponent as a DOUBLE, and any other one as it is.
+pub fn write_double_number(number: &str, out: &mut Vec<u8>) {
+    if !number.contains(['.', 'e', 'E']) {
+        return out.extend_from_slice(if number == "-0" { b"0" } else { number.as_bytes() });
+    }
+    let value: f64 = number.parse().expect("numbers of JSON are numbers");
+    let mut text = String::new();
+    write_double(value, &mut text);
+    let quote: &[u8] = if value.is_finite() { b"" } else { b"\"" };
+    out.extend([quote, text.as_bytes(), quote].concat());
+}
+
+/// Appends a string in quotes, with escape sequences only where they must be.
+pub fn write_string(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    if text.iter().all(|&byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        out.extend_from_slice(text);
+    } else {
+        text.iter().for_each(|&byte| escape(byte, out));
+    }
+    out.push(b'"');
+}
+
+fn escape(byte: u8, out: &mut Vec<u8>) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        0x0c => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0..b' ' => {
+            let digits = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+            return out.extend([b"\\u00".as_slice(), &digits].concat());
+        }
+        _ => return out.push(byte),
+    };
+    out.extend([b'\\', short]);
+}
+
+struct Writer<'a, N> {
     text: &'a [u8],
     /// What comes next in it.
     at: usize,
     out: Vec<u8>,
+    number: N,
 }
 
 /// Where the name of a member, in quotes, and its value lie in what is written.
@@ -36,7 +76,7 @@ struct Member {
     value: Range<usize>,
 }
 
-impl Writer<'_> {
+impl<N: Fn(&str, &mut Vec<u8>)> Writer<'_, N> {
     fn skip_blanks(&mut self) {
         while self.text.get(self.at).is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) {
             self.at += 1;
@@ -147,33 +187,11 @@ impl Writer<'_> {
         }
         self.at = end + 1;
         let text = &self.text[start..end];
-        self.out.push(b'"');
-        if memchr::memchr(b'\\', text).is_none() && !text.iter().any(|&byte| byte < b' ') {
-            self.out.extend_from_slice(text);
-        } else {
-            for byte in super::unescape(text)? {
-                self.escape(byte);
-            }
+        match memchr::memchr(b'\\', text) {
+            None => write_string(text, &mut self.out),
+            Some(_) => write_string(&super::unescape(text)?, &mut self.out),
         }
-        self.out.push(b'"');
         Some(())
-    }
-
-    fn escape(&mut self, byte: u8) {
-        let short = match byte {
-            b'"' | b'\\' => byte,
-            0x08 => b'b',
-            0x0c => b'f',
-            b'\n' => b'n',
-            b'\r' => b'r',
-            b'\t' => b't',
-            0..b' ' => {
-                let digits = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-                return self.out.extend([b"\\u00".as_slice(), &digits].concat());
-            }
-            _ => return self.out.push(byte),
-        };
-        self.out.extend([b'\\', short]);
     }
 
     fn number(&mut self) -> Option<()> {
@@ -187,10 +205,6 @@ impl Writer<'_> {
         if whole == 0 || (whole > 1 && digits[0] == b'0') {
             return None;
         }
-        if whole == digits.len() {
-            self.out.extend_from_slice(if number == b"-0" { b"0" } else { number });
-            return Some(());
-        }
         let fraction = digits[whole..].strip_prefix(b".");
         let fraction_digits = fraction.map(count);
         let behind = fraction.map_or(&digits[whole..], |fraction| &fraction[fraction_digits.unwrap_or(0)..]);
@@ -198,11 +212,8 @@ impl Writer<'_> {
         let exponent = exponent.map(|text| text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text));
         let is_right = fraction_digits != Some(0)
             && exponent.map_or(behind.is_empty(), |digits| !digits.is_empty() && count(digits) == digits.len());
-        let value: f64 = std::str::from_utf8(number).ok().filter(|_| is_right)?.parse().ok()?;
-        let mut text = String::new();
-        write_double(value, &mut text);
-        let quote: &[u8] = if value.is_finite() { b"" } else { b"\"" };
-        self.out.extend([quote, text.as_bytes(), quote].concat());
+        let text = std::str::from_utf8(number).ok().filter(|_| is_right)?;
+        (self.number)(text, &mut self.out);
         Some(())
     }
 }
@@ -227,14 +238,14 @@ mod tests {
             (r#"{"k" : 1, "l": 2, "k" : { "k" : 3 }}"#, r#"{"k":{"k":3},"l":2}"#),
             (r#"{"\u006b": 1, "k": 2}"#, r#"{"k":2}"#),
         ] {
-            let found = compact(text.as_bytes()).map(|found| String::from_utf8(found).unwrap());
+            let found = compact(text.as_bytes(), write_double_number).map(|found| String::from_utf8(found).unwrap());
             assert_eq!(found.as_deref(), Some(written), "{text}");
         }
         let many = |last: &str| {
             let members: Vec<String> = (0..40).map(|number| format!("\"{number}\":{number}")).collect();
             format!("{{{}{last}}}", members.join(","))
         };
-        let found = String::from_utf8(compact(many(",\"7\":[ ]").as_bytes()).unwrap()).unwrap();
+        let found = String::from_utf8(compact(many(",\"7\":[ ]").as_bytes(), write_double_number).unwrap()).unwrap();
         assert_eq!(found, many("").replace("\"7\":7", "\"7\":[]"));
     }
 
@@ -264,10 +275,10 @@ mod tests {
             "{\"a\":1,}",
             "[tru e]",
         ] {
-            assert_eq!(compact(text.as_bytes()), None, "{text}");
+            assert_eq!(compact(text.as_bytes(), write_double_number), None, "{text}");
         }
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        assert!(compact(nested(DEPTH_MAX).as_bytes()).is_some());
-        assert!(compact(nested(100_000).as_bytes()).is_none());
+        assert!(compact(nested(DEPTH_MAX).as_bytes(), write_double_number).is_some());
+        assert!(compact(nested(100_000).as_bytes(), write_double_number).is_none());
     }
 }

@@ -7,7 +7,7 @@ use std::hash::Hash;
 const FEW_MEMBERS: usize = 16;
 
 /// For each key among `count` members, the first member that has it and the last; `None` where no two members have the same.
-pub(crate) fn last_of_each<K: Eq + Hash>(count: usize, key: impl Fn(usize) -> K) -> Option<Vec<(usize, usize)>> {
+pub fn last_of_each<K: Eq + Hash>(count: usize, key: impl Fn(usize) -> K) -> Option<Vec<(usize, usize)>> {
     if count <= FEW_MEMBERS && !(0..count).any(|one| (0..one).any(|other| key(one) == key(other))) {
         return None;
     }
