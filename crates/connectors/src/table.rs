@@ -82,7 +82,7 @@ impl<'a> Opening<'a> {
 pub struct Declared {
     /// Its columns.
     pub schema: Schema,
-    /// Options that tell what the table's own do not: with them, a table of these columns reads the same.
+    /// Options that tell what the table's own do not: with them, a table of these columns reads the same, where values are read strictly.
     pub options: BTreeMap<String, String>,
 }
 

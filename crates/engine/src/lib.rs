@@ -85,6 +85,7 @@ pub use arrow;
 pub use builder::QueryBuilder;
 pub use error::Error;
 pub use pelton_connectors::options::suggest;
+pub use pelton_data::spelling::identifier;
 pub use pelton_plan::Place;
 pub use progress::Progress;
 pub use pull::PullSink;

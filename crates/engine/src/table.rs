@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_connectors::options::Options;
 use pelton_connectors::{ConnectorError, Host, TableRequest, TextLength};
+use pelton_data::spelling::identifier;
 use pelton_data::{Micros, TimeColumn};
 use pelton_plan::catalog::LATE_ROWS;
 use pelton_plan::parse::{ColumnKind, FileTable, OptionPlace, TableDefinition, WatermarkDefinition};
@@ -167,11 +168,10 @@ fn only_time(definition: &TableDefinition) -> Option<WatermarkDefinition> {
         .iter()
         .filter(|column| matches!(&column.kind, ColumnKind::Physical { sql_type, .. } if sql_type.is_timestamp()));
     let (Some(column), None) = (times.next(), times.next()) else { return None };
-    let name = column.name.replace('`', "``");
     Some(WatermarkDefinition {
         column: column.name.clone(),
         delay: FILE_DELAY_SECONDS * MICROS_PER_SECOND,
-        text: format!("`{name}` - INTERVAL '{FILE_DELAY_SECONDS}' SECOND"),
+        text: format!("{} - INTERVAL '{FILE_DELAY_SECONDS}' SECOND", identifier(&column.name)),
         is_inferred: true,
         place: column.place,
     })

@@ -14,7 +14,7 @@ use pelton_data::column::sql_name;
 use regex::Regex;
 
 use crate::definition::{Arguments, Definition, Evaluate, Parameter, unmet_count, written_name};
-use crate::regexp;
+use crate::{json, printf, regexp};
 
 /// A definition as DataFusion sees it.
 #[derive(Debug)]

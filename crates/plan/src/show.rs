@@ -145,6 +145,10 @@ fn origin(column: &ColumnDefinition) -> String {
     }
 }
 
+/// What a definition does not say of a table whose types were inferred.
+const GUESSED_TYPES_NOTE: &str = "-- The types were inferred from the first rows, and a value that does not fit its type is an error.\n\
+     -- A table with this definition reads Flink's way, unless SET 'pelton.strict-values' = 'true'.\n";
+
 /// A statement that creates the same table.
 fn create_table(table: &Table) -> String {
     let definition = &table.definition;
@@ -163,7 +167,8 @@ fn create_table(table: &Table) -> String {
         Some(path) => stem(path),
         None => &definition.name,
     };
-    let mut text = format!("CREATE {temporary}TABLE {} (\n  {}\n)", identifier(name), lines.join(",\n  "));
+    let note = if definition.has_guessed_types { GUESSED_TYPES_NOTE } else { "" };
+    let mut text = format!("{note}CREATE {temporary}TABLE {} (\n  {}\n)", identifier(name), lines.join(",\n  "));
     if let Some(comment) = &definition.comment {
         write!(text, " COMMENT {}", quoted(comment)).expect("writing to a string");
     }

@@ -316,7 +316,8 @@ fn a_value_of_a_pipe_or_a_long_line_is_told_without_its_line() {
     assert!(said.contains("pipe, row 2, column 'a': 'bad' is not an INT") && !said.contains(" | "), "{said}");
     writer.join().expect("all was written");
 
-    std::fs::write(directory.join("long"), format!("{{\"a\":\"bad\",\"b\":\"{}\"}}\n", "x".repeat(100_000))).expect("a file");
+    std::fs::write(directory.join("long"), format!("{{\"a\":\"bad\",\"b\":\"{}\"}}\n", "x".repeat(100_000)))
+        .expect("a file");
     let said = told("long", "json", "a INT");
     assert!(said.contains("row 1, column 'a': 'bad' is not an INT") && !said.contains("xxx"), "{said}");
 

@@ -79,10 +79,7 @@ fn nested_schema() -> SchemaRef {
         Field::new("a", DataType::Int32, true),
         Field::new("b", DataType::Utf8View, true),
     ]));
-    let pair = Fields::from(vec![
-        Field::new("key", DataType::Utf8View, false),
-        Field::new("value", row.clone(), true),
-    ]);
+    let pair = Fields::from(vec![Field::new("key", DataType::Utf8View, false), Field::new("value", row.clone(), true)]);
     let map = DataType::Map(Arc::new(Field::new("entries", DataType::Struct(pair), false)), false);
     let rows = Field::new_list_field(row, true);
     let outer = Fields::from(vec![Field::new("a", DataType::List(Arc::new(rows)), true)]);

@@ -5,10 +5,12 @@
 //! Parquet file has no use before its end. A file that was not finished is removed. While it is written it is locked, so that one which a killed process
 //! has left can be told from one that is being written.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::compute::{CastOptions, cast_with_options};
@@ -271,8 +273,18 @@ fn temporary(path: &Path) -> PathBuf {
 
 /// Locks a file as long as it is open, also where its process is killed. A file system without locks has no file that is known to be left behind.
 fn lock(file: &File) {
-    drop(file.try_lock());
+    for _ in 0..LOCK_ATTEMPTS_MAX {
+        match file.try_lock() {
+            // Another writer holds the lock for the moment in which it looks whether the file was left behind.
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
+            Ok(()) | Err(TryLockError::Error(_)) => return,
+        }
+    }
 }
+
+/// How often a lock is tried that another writer holds for a moment, and how long is waited between.
+const LOCK_ATTEMPTS_MAX: usize = 1_000;
+const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
 /// Whether nobody has a file open that was not finished.
 fn is_left_behind(temporary: &Path) -> bool {

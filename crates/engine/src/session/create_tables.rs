@@ -1,6 +1,7 @@
 //! Creates tables that the program itself fills and reads.
 
 use arrow::datatypes::{Schema, SchemaRef};
+use pelton_data::spelling::identifier;
 use pelton_plan::Table;
 use pelton_plan::parse::{Parsed, Statement};
 use pelton_plan::query::check_computed_columns;
@@ -69,8 +70,7 @@ impl Session {
 
     /// The catalogue's entry of such a table, and the columns that it has by itself.
     fn own_table(&self, connector: &str, name: &str, columns: &str) -> Result<(Table, SchemaRef), Error> {
-        let quoted = name.replace('`', "``");
-        let sql = format!("CREATE TABLE `{quoted}` ({columns}) WITH ('connector' = '{connector}')");
+        let sql = format!("CREATE TABLE {} ({columns}) WITH ('connector' = '{connector}')", identifier(name));
         let parsed = pelton_plan::parse(&sql)?;
         let [Parsed { statement: Statement::CreateTable(definition), .. }] = parsed.as_slice() else {
             return Err(Error::Usage(format!("'{columns}' is not a valid list of columns")));

@@ -333,14 +333,11 @@ fn parse_constructor(parser: &mut Parser) -> Result<Expr, ParserError> {
     let TokenWithSpan { token, span } = parser.next_token();
     let is_map = matches!(token, Token::Word(word) if word.keyword == Keyword::MAP);
     parser.expect_token(&Token::LBracket)?;
-    let values = match parser.consume_token(&Token::RBracket) {
-        true => Vec::new(),
-        false => {
-            let values = parser.parse_comma_separated(Parser::parse_expr)?;
-            parser.expect_token(&Token::RBracket)?;
-            values
-        }
-    };
+    if *parser.peek_token_ref() == Token::RBracket {
+        return parser.expected_ref("a value, which says the type", parser.peek_token_ref());
+    }
+    let values = parser.parse_comma_separated(Parser::parse_expr)?;
+    parser.expect_token(&Token::RBracket)?;
     Ok(call(if is_map { "map_of" } else { "array_of" }, values, span))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use pelton::arrow::util::display::array_value_to_string;
-use pelton::{Outcome, Session, suggest};
+use pelton::{Outcome, Session, identifier, suggest};
 
 use super::keywords::{AFTER_FROM, COMMANDS, KEYWORDS, SHOWN, STATEMENTS};
 use super::scan::{Kind, Token, is_in_word, scan};
@@ -31,7 +31,7 @@ pub fn complete(session: &Session, text: &str, cursor: usize) -> Completion {
         Some(name) if name.kind == Kind::Name => {
             let prefix = &name.text[1..];
             let (columns, tables) = (columns_at(session, text, &statement, cursor), tables(session));
-            let names = columns.into_iter().chain(tables).map(|name| format!("`{}`", name.replace('`', "``")));
+            let names = columns.into_iter().chain(tables).map(|name| identifier(&name));
             starting_with(names, &format!("`{prefix}"), name.range.start)
         }
         Some(string) if string.kind == Kind::Text => in_string(session, text, &statement, &string, cursor),
@@ -180,7 +180,7 @@ fn columns_at(session: &Session, text: &str, before: &[Token], at: usize) -> Vec
     };
     wanted.sort();
     wanted.dedup();
-    let describe = |table: String| listed(session, &format!("DESCRIBE `{}`", table.replace('`', "``")));
+    let describe = |table: String| listed(session, &format!("DESCRIBE {}", identifier(&table)));
     let columns: BTreeSet<String> = wanted.into_iter().flat_map(describe).collect();
     columns.into_iter().collect()
 }
@@ -241,16 +241,16 @@ fn starting_with(texts: impl Iterator<Item = String>, prefix: &str, start: usize
 /// The names that begin with a prefix, as SQL writes them.
 fn names(names: impl IntoIterator<Item = String>, prefix: &str, start: usize) -> Completion {
     let mut found = starting_with(names.into_iter(), prefix, start);
-    found.texts = found.texts.into_iter().map(identifier).collect();
+    found.texts = found.texts.into_iter().map(spelt).collect();
     found
 }
 
 /// A name as SQL writes it: in backticks where it would not be read as a name otherwise.
-fn identifier(name: String) -> String {
+fn spelt(name: String) -> String {
     let is_plain =
         name.chars().all(is_in_word) && !name.starts_with(|first: char| first.is_ascii_digit() || first == '$');
     let is_keyword = KEYWORDS.iter().any(|keyword| name.eq_ignore_ascii_case(keyword));
-    if is_plain && !is_keyword { name } else { format!("`{}`", name.replace('`', "``")) }
+    if is_plain && !is_keyword { name } else { identifier(&name) }
 }
 
 #[cfg(test)]
@@ -299,6 +299,11 @@ mod tests {
         assert_eq!(offered("SEL|"), ["SELECT"]);
         assert_eq!(offered("sel|"), ["select"]);
         assert_eq!(offered("SHOW V|"), ["VIEWS"]);
+        assert_eq!(
+            offered("SHOW C|"),
+            ["CREATE TABLE", "CREATE VIEW", "COLUMNS FROM", "CATALOGS", "CURRENT CATALOG", "CURRENT DATABASE"]
+        );
+        assert_eq!(offered("US|"), ["USE"]);
         assert_eq!(offered("SELECT * FROM trades whe|"), ["when", "where"]);
         assert!(offered("SELECT char_l| FROM trades").contains(&"char_length(".to_owned()));
         assert_eq!(offered("SELECT 1; -- a comment\nhe|"), ["help"]);

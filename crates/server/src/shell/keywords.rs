@@ -1,7 +1,7 @@
 //! Words that SQL statements are made of.
 
 /// What a statement begins with.
-pub const STATEMENTS: [&str; 21] = [
+pub const STATEMENTS: [&str; 25] = [
     "SELECT",
     "WITH",
     "VALUES",
@@ -17,34 +17,52 @@ pub const STATEMENTS: [&str; 21] = [
     "SHOW FUNCTIONS",
     "SHOW CREATE TABLE",
     "SHOW CREATE VIEW",
+    "SHOW COLUMNS FROM",
+    "SHOW CATALOGS",
+    "SHOW DATABASES",
     "DESCRIBE",
     "EXPLAIN",
     "EXPLAIN ANALYZE",
     "EXECUTE STATEMENT SET BEGIN",
     "SET",
     "RESET",
+    "USE",
 ];
 
 /// What the shell itself understands in the place of a statement.
 pub const COMMANDS: [&str; 2] = ["help", "quit"];
 
 /// What SHOW shows.
-pub const SHOWN: [&str; 8] =
-    ["TABLES", "VIEWS", "FUNCTIONS", "QUERIES", "PROGRESS", "OPERATORS", "CREATE TABLE", "CREATE VIEW"];
+pub const SHOWN: [&str; 14] = [
+    "TABLES",
+    "VIEWS",
+    "FUNCTIONS",
+    "USER FUNCTIONS",
+    "QUERIES",
+    "PROGRESS",
+    "OPERATORS",
+    "CREATE TABLE",
+    "CREATE VIEW",
+    "COLUMNS FROM",
+    "CATALOGS",
+    "DATABASES",
+    "CURRENT CATALOG",
+    "CURRENT DATABASE",
+];
 
 /// Table functions, and what else follows FROM and JOIN.
 pub const AFTER_FROM: [&str; 7] = ["TABLE", "TUMBLE", "HOP", "CUMULATE", "SESSION", "UNNEST", "LATERAL"];
 
 /// All other keywords, for completion and colours.
 #[rustfmt::skip]
-pub const KEYWORDS: [&str; 126] = [
-    "ALL", "ANALYZE", "AND", "ANY", "ARRAY", "AS", "ASC", "BEGIN", "BETWEEN", "BIGINT", "BINARY", "BOOLEAN", "BY", "BYTES", "CASE", "CAST",
-    "CHAR", "CREATE", "CROSS", "CUMULATE", "CURRENT", "CURRENT_TIMESTAMP", "DATE", "DAY", "DECIMAL", "DESC", "DESCRIBE", "DESCRIPTOR",
+pub const KEYWORDS: [&str; 130] = [
+    "ALL", "ANALYZE", "AND", "ANY", "ARRAY", "AS", "ASC", "BEGIN", "BETWEEN", "BIGINT", "BINARY", "BOOLEAN", "BY", "BYTES", "CASE", "CAST", "CATALOGS",
+    "CHAR", "COLUMNS", "CREATE", "CROSS", "CUMULATE", "CURRENT", "CURRENT_TIMESTAMP", "DATABASES", "DATE", "DAY", "DECIMAL", "DESC", "DESCRIBE", "DESCRIPTOR",
     "DISTINCT", "DOUBLE", "DROP", "ELSE", "END", "ENFORCED", "ESCAPE", "EXCEPT", "EXECUTE", "EXISTS", "EXPLAIN", "FALSE", "FILTER", "FIRST",
     "FLOAT", "FOLLOWING", "FOR", "FROM", "FULL", "FUNCTIONS", "GROUP", "HAVING", "HOP", "HOUR", "IF", "IN", "INNER", "INSERT", "INT",
     "INTEGER", "INTERSECT", "INTERVAL", "INTO", "IS", "JOIN", "KEY", "LAST", "LATERAL", "LEFT", "LIKE", "LIMIT", "METADATA", "MINUTE",
     "MONTH", "NOT", "NULL", "NULLS", "OF", "ON", "OR", "ORDER", "OUTER", "OVER", "PARTITION", "PRECEDING", "PRIMARY", "PROCTIME", "RANGE",
     "REAL", "RESET", "RIGHT", "ROW", "ROWS", "SECOND", "SELECT", "SESSION", "SET", "SHOW", "SIMILAR", "SMALLINT", "STATEMENT", "STRING",
     "SYSTEM_TIME", "TABLE", "TABLES", "TEMPORARY", "THEN", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TINYINT", "TO", "TRUE", "TUMBLE",
-    "UNBOUNDED", "UNION", "UNNEST", "USING", "VALUES", "VARCHAR", "VIEW", "VIEWS", "VIRTUAL", "WATERMARK", "WHEN", "WHERE", "WITH", "YEAR",
+    "UNBOUNDED", "UNION", "UNNEST", "USE", "USING", "VALUES", "VARCHAR", "VIEW", "VIEWS", "VIRTUAL", "WATERMARK", "WHEN", "WHERE", "WITH", "YEAR",
 ];

@@ -343,21 +343,22 @@ fn look_up(call: &OverCall, run: &TextRun<'_>, results: &mut BinaryViewBuilder) 
         }
         OverFunction::Joined { delimiter } => {
             let (mut joined, mut listed) = (Vec::new(), HashSet::new());
-            let mut bytes = 0;
+            let (mut bytes, allowance) = (0, Allowance::get());
             for (start, end) in run.bounds.frames() {
                 joined.clear();
                 listed.clear();
+                let mut is_any = false;
                 let values = (start..end).filter_map(|row| run.kept().get(row));
-                let values = values.filter(|value| !call.is_distinct || listed.insert(*value));
-                let count = values.map(|value| {
+                for value in values.filter(|value| !call.is_distinct || listed.insert(*value)) {
+                    is_any = true;
+                    // A frame alone may be more than there is memory for.
+                    if !allowance.allows(bytes + joined.len() + value.len() + delimiter.len()) {
+                        return Err(Overflow);
+                    }
                     joined.extend_from_slice(value);
                     joined.extend_from_slice(delimiter.as_bytes());
-                });
-                let is_any = count.count() > 0;
-                bytes += joined.len();
-                if !Allowance::get().allows(bytes) {
-                    return Err(Overflow);
                 }
+                bytes += joined.len();
                 results.append_option(is_any.then(|| &joined[..joined.len() - delimiter.len()]));
             }
         }
