@@ -2,12 +2,14 @@
 //!
 //! Names are case sensitive, as in Flink, quoted or not; an unknown name gets a hint at the one that was probably meant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_expr::{AggregateUDF, ScalarUDF};
 use pelton_data::column::sql_name;
+use sqlparser::ast::{Expr, ObjectName, ObjectNamePart, Visit, Visitor};
 
 use crate::errors::{Place, PlanError, closest};
 use crate::parse::{ColumnDefinition, ColumnKind, Dropped, Named, TableDefinition, ViewDefinition, check_columns};
@@ -15,6 +17,9 @@ use crate::types::SqlType;
 
 /// The table, of any session, that has the rows which came too late for its queries.
 pub const LATE_ROWS: &str = "late_rows";
+
+/// Tables that stand for files, unless views read more.
+const FILES_MAX: usize = 1_000;
 
 /// A table of the catalogue.
 #[derive(Debug, Clone)]
@@ -42,8 +47,9 @@ pub enum Relation<'a> {
 pub struct Catalog {
     tables: BTreeMap<String, Arc<Table>>,
     system_tables: BTreeMap<String, Table>,
-    /// Those that stand for files.
-    files: BTreeMap<String, Table>,
+    /// Those that stand for files, each with the number of files that had been added with it.
+    files: BTreeMap<String, (u64, Arc<Table>)>,
+    files_added: u64,
     views: BTreeMap<String, ViewDefinition>,
     functions: BTreeMap<String, Arc<ScalarUDF>>,
     aggregates: BTreeMap<String, Arc<AggregateUDF>>,
@@ -110,9 +116,43 @@ impl Catalog {
         self.system_tables.insert(table.definition.name.clone(), table);
     }
 
-    /// Adds the table that stands for a file, in place of the one that did before.
+    /// Adds the table that stands for a file, in place of the one that did before. Each statement adds its own, so those that were added long ago are
+    /// forgotten, unless a view reads them.
     pub fn add_file(&mut self, table: Table) {
-        self.files.insert(table.definition.name.clone(), table);
+        self.files_added += 1;
+        self.files.insert(table.definition.name.clone(), (self.files_added, Arc::new(table)));
+        if self.files.len() > FILES_MAX {
+            let recent = self.files_added - FILES_MAX as u64 / 2;
+            let read = self.names_in_views();
+            self.files.retain(|name, (number, _)| *number > recent || read.contains(name));
+        }
+    }
+
+    /// Names in the queries of views, those of their tables among them.
+    fn names_in_views(&self) -> HashSet<String> {
+        #[derive(Default)]
+        struct Names(HashSet<String>);
+        impl Visitor for Names {
+            type Break = ();
+
+            fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
+                self.0.extend(relation.0.last().and_then(ObjectNamePart::as_ident).map(|name| name.value.clone()));
+                ControlFlow::Continue(())
+            }
+
+            // Tables are expressions in the arguments of window functions.
+            fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+                if let Expr::Identifier(name) = expression {
+                    self.0.insert(name.value.clone());
+                }
+                ControlFlow::Continue(())
+            }
+        }
+        let mut names = Names::default();
+        for view in self.views.values() {
+            let _ = view.query.visit(&mut names);
+        }
+        names.0
     }
 
     /// Adds a view. An existing one of the same name is an error, or stays with `IF NOT EXISTS`.
@@ -172,7 +212,7 @@ impl Catalog {
     pub fn get(&self, name: &str) -> Option<Relation<'_>> {
         let table = self.tables.get(name).map(|table| Relation::Table(table));
         let table = table.or_else(|| self.views.get(name).map(Relation::View));
-        let table = table.or_else(|| self.files.get(name).map(Relation::Table));
+        let table = table.or_else(|| self.files.get(name).map(|(_, table)| Relation::Table(table)));
         table.or_else(|| self.system_tables.get(name).map(Relation::Table))
     }
 
@@ -259,5 +299,35 @@ impl Catalog {
     /// All settings that were set, by key.
     pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{Statement, parse};
+
+    fn file(path: usize) -> Table {
+        let text = format!("CREATE TABLE `'{path}'` (a INT) WITH ('connector' = 'x')");
+        let Statement::CreateTable(definition) = parse(&text).unwrap().remove(0).statement else { panic!("a table") };
+        let schema = definition.physical_schema().as_ref().clone();
+        Table::new(definition, schema, true).unwrap()
+    }
+
+    #[test]
+    fn files_of_old_statements_are_forgotten_unless_views_read_them() {
+        let mut catalog = Catalog::default();
+        let text = "CREATE VIEW v AS SELECT * FROM '1', TABLE(TUMBLE(TABLE '2', DESCRIPTOR(a), INTERVAL '1' SECOND))";
+        let Statement::CreateView(view) = parse(text).unwrap().remove(0).statement else { panic!("a view") };
+        for path in 0..3 * FILES_MAX {
+            catalog.add_file(file(path));
+            if path == 2 {
+                catalog.add_view(view.clone()).unwrap();
+            }
+            assert!(catalog.get(&format!("'{path}'")).is_some() && catalog.files.len() <= FILES_MAX);
+        }
+        let is_known = |path: usize| catalog.get(&format!("'{path}'")).is_some();
+        assert!(is_known(1) && is_known(2) && !is_known(0) && !is_known(3), "{}", catalog.files.len());
+        assert!((3 * FILES_MAX - FILES_MAX / 2..3 * FILES_MAX).all(is_known));
     }
 }
