@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, ListArray, MapArray, RecordBatch, StringViewArray, StructArray,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, TimeUnit};
+use arrow::error::ArrowError;
 use arrow::temporal_conversions::timestamp_us_to_datetime;
-use arrow::util::display::FormatOptions;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 pub use pelton_data::column::sql_name;
+pub use pelton_data::zone::Zone;
 
 /// The names of two types, to tell them apart: SQL's, or Arrow's in quotes where these are the same.
 pub(crate) fn type_names(one: &DataType, other: &DataType) -> [String; 2] {
@@ -44,6 +49,82 @@ fn with_zone(unit: &TimeUnit) -> &'static str {
         TimeUnit::Microsecond => "%Y-%m-%d %H:%M:%S%.6fZ",
         TimeUnit::Nanosecond => "%Y-%m-%d %H:%M:%S%.9fZ",
     }
+}
+
+/// The rows with texts in place of timestamps, in columns and in parts of nested values alike. Instants (`TIMESTAMP_LTZ`) are shown by the clocks of `zone`.
+///
+/// # Errors
+/// Where Arrow has no text for a type.
+pub fn with_times_as_text(rows: &RecordBatch, zone: Zone) -> Result<RecordBatch, ArrowError> {
+    if !rows.schema_ref().fields().iter().any(|field| has_timestamps(field.data_type())) {
+        return Ok(rows.clone());
+    }
+    let columns = rows.columns().iter().map(|column| times_as_text(column, zone)).collect::<Result<Vec<_>, _>>()?;
+    let fields: Vec<FieldRef> =
+        rows.schema_ref().fields().iter().zip(&columns).map(|(field, column)| retyped(field, column)).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}
+
+fn has_timestamps(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| has_timestamps(field.data_type())),
+        DataType::List(part) | DataType::Map(part, _) => has_timestamps(part.data_type()),
+        other => matches!(other, DataType::Timestamp(..)),
+    }
+}
+
+/// The field of values that have another type now.
+fn retyped(field: &Field, values: &ArrayRef) -> FieldRef {
+    Arc::new(field.clone().with_data_type(values.data_type().clone()))
+}
+
+fn times_as_text(values: &ArrayRef, zone: Zone) -> Result<ArrayRef, ArrowError> {
+    Ok(match values.data_type() {
+        nested if nested.is_nested() && !has_timestamps(nested) => values.clone(),
+        DataType::Struct(fields) => {
+            let rows = values.as_struct();
+            let parts = rows.columns().iter().map(|part| times_as_text(part, zone)).collect::<Result<Vec<_>, _>>()?;
+            let fields: Vec<FieldRef> = fields.iter().zip(&parts).map(|(field, part)| retyped(field, part)).collect();
+            Arc::new(StructArray::try_new(fields.into(), parts, rows.nulls().cloned())?)
+        }
+        DataType::List(field) => {
+            let lists = values.as_list::<i32>();
+            let items = times_as_text(lists.values(), zone)?;
+            let field = retyped(field, &items);
+            Arc::new(ListArray::try_new(field, lists.offsets().clone(), items, lists.nulls().cloned())?)
+        }
+        DataType::Map(field, is_sorted) => {
+            let maps = values.as_map();
+            let entries = times_as_text(&(Arc::new(maps.entries().clone()) as ArrayRef), zone)?;
+            let (field, entries) = (retyped(field, &entries), entries.as_struct().clone());
+            Arc::new(MapArray::try_new(field, maps.offsets().clone(), entries, maps.nulls().cloned(), *is_sorted)?)
+        }
+        DataType::Timestamp(unit, is_instant) => {
+            let clocks = if is_instant.is_some() { clocks(values, *unit, zone)? } else { values.clone() };
+            let formatter = ArrayFormatter::try_new(&clocks, &format_options(clocks.data_type()))?;
+            let text = |row: usize| clocks.is_valid(row).then(|| formatter.value(row).to_string());
+            Arc::new(StringViewArray::from_iter((0..clocks.len()).map(text)))
+        }
+        _ => values.clone(),
+    })
+}
+
+/// What the clocks of a zone show at instants.
+fn clocks(instants: &ArrayRef, unit: TimeUnit, zone: Zone) -> Result<ArrayRef, ArrowError> {
+    let ticks_per_second = match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    };
+    let shown = |ticks: i64| {
+        let instant = ticks.div_euclid(ticks_per_second).saturating_mul(1_000_000);
+        let ahead_seconds = (zone.clock(instant).saturating_sub(instant)) / 1_000_000;
+        ticks.saturating_add(ahead_seconds * ticks_per_second)
+    };
+    let ticks = cast(instants, &DataType::Int64)?;
+    let shown: Int64Array = ticks.as_primitive::<Int64Type>().unary(shown);
+    cast(&shown, &DataType::Timestamp(unit, None))
 }
 
 /// An instant, given in microseconds since 1970, as text in UTC with the fractional digits that it needs.
@@ -104,6 +185,21 @@ mod tests {
         assert_eq!(type_names(&DataType::Int64, &DataType::Utf8), ["BIGINT", "STRING"]);
         assert_eq!(type_names(&DataType::Utf8, &DataType::Utf8View), ["'Utf8'", "'Utf8View'"]);
         assert_eq!(type_names(&DataType::Utf8, &DataType::Utf8), ["STRING", "STRING"]);
+    }
+
+    #[test]
+    fn instants_are_shown_by_the_clocks_of_a_zone() {
+        let instant = |ticks: i64, unit: TimeUnit| {
+            let instants = DataType::Timestamp(unit, Some("+00:00".into()));
+            let rows = RecordBatch::try_from_iter([("t", cast(&Int64Array::from(vec![ticks]), &instants).unwrap())]);
+            let shown = with_times_as_text(&rows.unwrap(), Zone::named("Europe/Berlin").unwrap()).unwrap();
+            shown.column(0).as_string_view().value(0).to_owned()
+        };
+        assert_eq!(instant(0, TimeUnit::Second), "1970-01-01 01:00:00");
+        // Summer, and a fraction before 1970.
+        assert_eq!(instant(1_720_000_000_123, TimeUnit::Millisecond), "2024-07-03 11:46:40.123");
+        assert_eq!(instant(-1, TimeUnit::Microsecond), "1970-01-01 00:59:59.999999");
+        assert_eq!(instant(1, TimeUnit::Nanosecond), "1970-01-01 01:00:00.000000001");
     }
 
     #[test]

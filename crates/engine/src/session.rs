@@ -12,12 +12,12 @@ use datafusion_expr::Expr;
 use pelton_plan::Catalog;
 use pelton_plan::parse::Statement;
 use pelton_plan::query::builder::{self, RelationBuilder};
-use pelton_plan::query::{Planned, check_computed_columns, check_view, plan_statements};
+use pelton_plan::query::{LOCAL_TIME_ZONE, Planned, check_computed_columns, check_view, plan_statements};
 use pelton_runtime::clock::Clock;
 use pelton_runtime::pool::Pool;
 
 use crate::builder::QueryBuilder;
-use crate::display::text_rows;
+use crate::display::{Zone, text_rows};
 use crate::error::Error;
 use crate::function::{AggregateFunction, scalar_function};
 use crate::query::{Query, QueryControl};
@@ -280,6 +280,21 @@ impl Session {
     pub fn table(&self, name: &str) -> Result<QueryBuilder, Error> {
         let relation = RelationBuilder::table(&self.snapshot().catalog, name)?;
         Ok(QueryBuilder::new(self.clone(), relation))
+    }
+
+    /// The session's time zone, as `SET 'table.local-time-zone'` has it.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// assert_eq!(session.time_zone().to_string(), "UTC");
+    /// session.set("table.local-time-zone", "Europe/Berlin")?;
+    /// assert_eq!(session.time_zone().to_string(), "Europe/Berlin");
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn time_zone(&self) -> Zone {
+        let catalog = &self.known().catalog;
+        let name = catalog.setting(LOCAL_TIME_ZONE).unwrap_or("UTC");
+        Zone::named(name).expect("SET takes zones only")
     }
 
     /// A call of a function by its SQL name: a built-in scalar or aggregate function, or one of [`Session::register_function`] or

@@ -7,7 +7,7 @@ use pelton_connectors::options::{is_too_much_memory, parse_duration, parse_memor
 use pelton_data::zone::Zone;
 use pelton_data::{BLOCK_ROWS_DEFAULT, BLOCK_ROWS_MAX};
 use pelton_plan::parse::OptionPlace;
-use pelton_plan::query::{ALLOW_LATENESS, EARLY_FIRE, STRICT_VALUES, WINDOWS};
+use pelton_plan::query::{ALLOW_LATENESS, EARLY_FIRE, LOCAL_TIME_ZONE, STRICT_VALUES, WINDOWS};
 use pelton_plan::{Catalog, Place, closest};
 use pelton_runtime::adapt::{Adapt, AdaptOptions, Costs, Permission, Permissions, Specialisation};
 use pelton_runtime::data_passing::DataPassing;
@@ -298,7 +298,7 @@ impl Settings {
             EARLY_DELAY => parse_duration(value).map(|delay| self.early_delay = delay),
             ALLOW_LATENESS => parse_duration(value).map(|lateness| self.allowed_lateness = lateness),
             // The planner reads it from the catalogue.
-            "table.local-time-zone" => Zone::named(value).map(drop),
+            LOCAL_TIME_ZONE => Zone::named(value).map(drop),
             key => {
                 let specialisation = key.strip_prefix(SPECIALISATIONS).and_then(Specialisation::named);
                 let specialisation = specialisation.expect("all other settings are of a specialisation");

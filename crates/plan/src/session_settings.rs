@@ -23,7 +23,7 @@ pub(crate) fn shares_slices(catalog: &Catalog) -> bool {
 }
 
 /// The setting of the time zone.
-pub(crate) const LOCAL_TIME_ZONE: &str = "table.local-time-zone";
+pub const LOCAL_TIME_ZONE: &str = "table.local-time-zone";
 
 /// The time zone of a session, where it is not UTC.
 pub(crate) fn zone_of_session(catalog: &Catalog) -> Option<Zone> {

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use pelton::display::Zone;
 use pelton::progress::OperatorState;
 use pelton::query::QueryControl;
 use pelton::{Outcome, Query, Session, Summary};
@@ -55,7 +56,7 @@ pub fn execute(session: &Session, script: &Script, execution: &Execution) -> Res
             Outcome::Done => {}
             Outcome::Noted(note) => say!("{note}"),
             Outcome::Rows(rows) => {
-                let mut printer = Printer::of_statement(execution.format, rows.schema());
+                let mut printer = Printer::of_statement(execution.format, rows.schema(), session.time_zone());
                 printer.print(&rows, &mut output())?;
             }
             Outcome::Running(query) => {
@@ -64,10 +65,10 @@ pub fn execute(session: &Session, script: &Script, execution: &Execution) -> Res
                 let finished = match execution.status {
                     Some(seconds) => {
                         let report = || status(session);
-                        let finish = || finish(query, execution, begun, false);
+                        let finish = || finish(query, execution, (begun, session.time_zone()), false);
                         reporting(Duration::from_secs(seconds), report, finish)
                     }
-                    None => finish(query, execution, begun, io::stderr().is_terminal()),
+                    None => finish(query, execution, (begun, session.time_zone()), io::stderr().is_terminal()),
                 };
                 stop::attend(None);
                 finished.map_err(|failure| script.located(failure, &statement))?;
@@ -97,7 +98,12 @@ pub fn explain(arguments: &ScriptArguments) -> Result<(), Failure> {
 }
 
 /// Prints a query's rows as they come, or waits for an insert's end; then says what was left out.
-fn finish(query: Query, execution: &Execution, begun: Instant, shows_progress: bool) -> Result<(), Failure> {
+fn finish(
+    query: Query,
+    execution: &Execution,
+    (begun, zone): (Instant, Zone),
+    shows_progress: bool,
+) -> Result<(), Failure> {
     let is_insert = query.schema().fields().is_empty();
     let (control, mut late) = (query.control(), EarlyWarning::default());
     let mut absence = AbsenceWarning::default();
@@ -108,7 +114,7 @@ fn finish(query: Query, execution: &Execution, begun: Instant, shows_progress: b
             say!("{}{text}", if shows_progress { "\r\x1b[K" } else { "" });
         }
     };
-    let summary = reporting(LOOK_INTERVAL, watch, || to_its_end(query, execution, begun, shows_progress))?;
+    let summary = reporting(LOOK_INTERVAL, watch, || to_its_end(query, execution, (begun, zone), shows_progress))?;
     absence.at_the_end(&summary).iter().for_each(|text| say!("{text}"));
     report_left_out(&summary);
     // In the shell the line about the rows is enough.
@@ -125,7 +131,7 @@ fn finish(query: Query, execution: &Execution, begun: Instant, shows_progress: b
 fn to_its_end(
     mut query: Query,
     execution: &Execution,
-    begun: Instant,
+    (begun, zone): (Instant, Zone),
     shows_progress: bool,
 ) -> Result<Summary, Failure> {
     let is_insert = query.schema().fields().is_empty();
@@ -135,7 +141,7 @@ fn to_its_end(
         report_insert(&summary);
         summary
     } else {
-        let mut printer = Printer::new(execution.format, query.schema().clone());
+        let mut printer = Printer::new(execution.format, query.schema().clone(), zone);
         if execution.is_interactive {
             printer = printer.fitting(terminal_columns());
         }
@@ -188,7 +194,7 @@ fn status(session: &Session) {
     let Ok(statements) = session.prepare("SHOW QUERIES; SHOW PROGRESS; SHOW OPERATORS") else { return };
     for statement in &statements {
         if let Ok(Outcome::Rows(rows)) = session.execute(statement) {
-            let mut printer = Printer::of_statement(Format::Table, rows.schema());
+            let mut printer = Printer::of_statement(Format::Table, rows.schema(), session.time_zone());
             let _ = printer.print(&rows, &mut io::stderr());
         }
     }

@@ -38,7 +38,7 @@ use crate::lower::unbound::UnboundProgram;
 use crate::lower::{Lowering, finish};
 use crate::parse::{ColumnKind, Insert, Named, Statement, ViewDefinition};
 use crate::pipeline::{OutputTarget, Program};
-pub use crate::session_settings::{ALLOW_LATENESS, EARLY_FIRE, WINDOWS};
+pub use crate::session_settings::{ALLOW_LATENESS, EARLY_FIRE, LOCAL_TIME_ZONE, WINDOWS};
 use crate::stack::with_stack;
 
 /// A program, and the plans it was made of.
