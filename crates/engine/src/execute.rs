@@ -115,7 +115,7 @@ pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Re
         input: stream(pipeline.input),
         kernel,
         target: match &pipeline.target {
-            Target::Stream { schema, .. } => PipelineTarget::Stream { schema: schema.clone() },
+            Target::Stream { schema, .. } => PipelineTarget::Stream { schema: schema.clone(), time: None },
             Target::Rows { port, .. } | Target::Groups { port, .. } => {
                 PipelineTarget::Operator { operator: port.operator, port: port.number }
             }

@@ -118,6 +118,8 @@ pub enum PipelineTarget {
     Stream {
         /// Schema of that stream.
         schema: SchemaRef,
+        /// The column of the event times that rows of the input have, where pipelines that read the stream go by these. It is passed on as it is.
+        time: Option<TimeColumn>,
     },
     /// Into a port of an operator.
     Operator {

@@ -18,8 +18,8 @@ use crate::scheduler::dispatch::Task;
 use crate::shared::Shared;
 use crate::source::sequence::{DecodedChunk, cut};
 use crate::source::{Chunk, LeftOut, Read, Ready, Rows};
-use crate::state::TargetState;
 use crate::state::finished::Finished;
+use crate::state::{TargetState, streams};
 
 /// One worker on a task of a run.
 pub(crate) struct Worker<'a> {
@@ -195,7 +195,7 @@ impl Worker<'_> {
         let mut results = std::mem::take(&mut self.buffers.results);
         let kernel = KernelCall { kernel: pick.kernel.as_ref(), lookups: node.kernel.lookups() };
         match shared.targets[pipeline] {
-            TargetState::Stream { is_output: true } => self.emit_together(kernel, &blocks, &mut results),
+            TargetState::Stream { is_output: true, .. } => self.emit_together(kernel, &blocks, &mut results),
             target => {
                 let computed = |(_, block): &_| (1, self.compute_block(target, kernel, block));
                 results.extend(blocks.iter().map(computed));
@@ -296,8 +296,9 @@ impl Worker<'_> {
     ) -> Result<Finished, KernelError> {
         let mut finished = Finished::new(block);
         match target {
-            TargetState::Stream { .. } if block.rows() == 0 => {}
-            TargetState::Stream { .. } => self.context().emit(kernel, KernelInput::all(block), &mut finished.output)?,
+            TargetState::Stream { time, .. } => {
+                finished.blocks = streams::compute(kernel, block, time, &mut self.context())?;
+            }
             TargetState::Operator { operator, port } => {
                 let node = self.shared.operator(operator);
                 node.take(port, kernel, block, &mut self.context(), &mut finished)?;

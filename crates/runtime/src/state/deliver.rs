@@ -62,10 +62,10 @@ impl State {
         }
     }
 
-    /// Lets what a pipeline feeds wait for it, now that there is a block: it may be behind what others have come to.
+    /// Lets what a pipeline feeds, directly or through others, wait for it, now that there is a block: it may be behind what others have come to.
     fn wake(&mut self, pipeline: usize) {
         match self.pipelines[pipeline].target {
-            TargetState::Stream { .. } => {}
+            TargetState::Stream { .. } => self.wake_consumers(StreamRef::Pipeline(pipeline)),
             TargetState::Operator { operator, port } => self.wake_operator(operator, port),
         }
     }

@@ -9,6 +9,8 @@ use crate::late::TooLate;
 pub(crate) struct Finished {
     pub stamp: Stamp,
     pub output: Output,
+    /// Rows for pipelines that read them, in place of the output.
+    pub blocks: Vec<Block>,
     /// What is added to the event times in the output, where these were passed on as they lie in memory.
     pub time_shift_ticks: i64,
     /// The event times of its first and its last row, in ticks, where it is known to be in their order.
@@ -31,6 +33,7 @@ impl Finished {
         Finished {
             stamp: block.stamp,
             output: Output::default(),
+            blocks: Vec::new(),
             time_shift_ticks: 0,
             in_time_order: None,
             rows_taken: 0,
@@ -41,9 +44,10 @@ impl Finished {
         }
     }
 
-    /// Rows of the output.
+    /// Rows of the output, or for pipelines that read them.
     pub fn output_rows(&self) -> usize {
-        self.output.iter().map(RecordBatch::num_rows).sum()
+        let output: usize = self.output.iter().map(RecordBatch::num_rows).sum();
+        output + self.blocks.iter().map(Block::rows).sum::<usize>()
     }
 }
 

@@ -12,13 +12,15 @@ pub(crate) mod reorder;
 
 pub(crate) mod results;
 
+pub(crate) mod streams;
+
 pub(crate) mod waiting;
 
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
-use pelton_data::{Block, Micros, Origin};
+use pelton_data::{Block, Micros, Origin, TimeColumn};
 
 use crate::data_passing::Passing;
 use crate::error::RunError;
@@ -38,6 +40,7 @@ use crate::state::consumers::Consumers;
 use crate::state::finished::Finished;
 use crate::state::queue::Queue;
 use crate::state::reorder::Reorder;
+use crate::state::streams::PassedOn;
 
 /// Lists that are kept of a source.
 const EMPTIED_MAX: usize = 16;
@@ -120,7 +123,8 @@ pub(crate) struct SourceState {
 }
 
 pub(crate) struct PipelineState {
-    /// What its blocks are of.
+    /// Where its blocks come from, and what that is called.
+    pub input: StreamRef,
     pub input_name: String,
     /// Blocks no worker has taken yet, with their positions.
     pub queue: Queue<(u64, Block)>,
@@ -128,6 +132,8 @@ pub(crate) struct PipelineState {
     pub input_ended: bool,
     pub ended: bool,
     pub target: TargetState,
+    /// Of its stream, where pipelines read it.
+    pub passed_on: PassedOn,
     pub consumers: Arc<Consumers>,
     /// Rows that each of the blocks computed last became, about.
     pub output_rows_per_block: usize,
@@ -146,6 +152,8 @@ pub(crate) enum TargetState {
     Stream {
         /// Whether only sinks read it: then a batch may hold rows of several blocks.
         is_output: bool,
+        /// The event times of its rows, where it has some.
+        time: Option<TimeColumn>,
     },
     Operator {
         operator: usize,
@@ -195,19 +203,21 @@ impl State {
     ) -> State {
         let pipelines = graph.pipelines.iter().enumerate().map(|(index, node)| {
             let target = match node.target {
-                PipelineTarget::Stream { .. } => {
+                PipelineTarget::Stream { time, .. } => {
                     let consumers = Consumers::of(graph, StreamRef::Pipeline(index));
-                    TargetState::Stream { is_output: consumers.pipelines.is_empty() }
+                    TargetState::Stream { is_output: consumers.pipelines.is_empty(), time }
                 }
                 PipelineTarget::Operator { operator, port } => TargetState::Operator { operator, port },
             };
             PipelineState {
+                input: node.input,
                 input_name: name_of(graph, node.input),
                 queue: Queue::default(),
                 order: Reorder::default(),
                 input_ended: false,
                 ended: false,
                 target,
+                passed_on: PassedOn::default(),
                 consumers: Consumers::of(graph, StreamRef::Pipeline(index)),
                 // Not known: one block shows it.
                 output_rows_per_block: usize::MAX,
@@ -398,7 +408,8 @@ impl State {
             self.late.keep(&node.name, &self.pipelines[pipeline].input_name, (Some(rows), each));
         }
         match self.pipelines[pipeline].target {
-            TargetState::Stream { .. } => {
+            TargetState::Stream { is_output: false, .. } => self.pass_stream_on(pipeline, finished),
+            TargetState::Stream { is_output: true, .. } => {
                 let (stream, mut has_rows) = (StreamRef::Pipeline(pipeline), false);
                 for batch in finished.output.into_batches() {
                     has_rows |= batch.num_rows() > 0;
@@ -406,13 +417,10 @@ impl State {
                 }
                 if finished.stamp.is_marker && !has_rows {
                     self.mark_sinks(stream, finished.stamp.origin());
-                    if !self.pipelines[pipeline].consumers.pipelines.is_empty() {
-                        self.deliver_punctuation(stream, finished.stamp);
-                    }
                 }
             }
             TargetState::Operator { operator, port } => {
-                let is_last = self.pipelines[pipeline].order.outstanding() == 0;
+                let is_last = self.is_drained(pipeline);
                 self.block_taken(operator, port, finished, is_last);
             }
         }

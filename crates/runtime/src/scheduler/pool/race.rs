@@ -211,7 +211,7 @@ fn graph(source: Box<dyn Source>, sink: Box<dyn Sink>, has_window: bool) -> Grap
     let target = if has_window {
         PipelineTarget::Operator { operator: 0, port: 0 }
     } else {
-        PipelineTarget::Stream { schema: schema.clone() }
+        PipelineTarget::Stream { schema: schema.clone(), time: None }
     };
     let kernel = Arc::new(KernelSlot::new(Arc::new(Code), Arc::default(), Duration::ZERO, AdaptOptions::default()));
     let layout =
