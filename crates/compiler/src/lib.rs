@@ -32,4 +32,4 @@ pub use describe::{KernelDescription, describe};
 pub use error::{CompileError, row_failure, words_at_row};
 pub use interpret::interpret;
 pub use lower::{Compiled, compile};
-pub use read_out::{entry_layout, read_gathered, read_out, read_rows};
+pub use read_out::{entry_layout, read_collected, read_out, read_rows};

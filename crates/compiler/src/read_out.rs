@@ -63,14 +63,14 @@ pub fn read_out(window: &WindowAggregate, closed: ClosedGroups<'_>) -> Result<Op
 ///
 /// # Errors
 /// Where rows cannot be put in order.
-pub fn read_gathered(
+pub fn read_collected(
     window: &WindowAggregate,
     ranker: &Ranker,
     closed: ClosedGroups<'_>,
 ) -> Result<Option<RecordBatch>, KernelError> {
     let ranking = window.ranking.as_ref().expect("rows are ranked");
     let of_groups = Groups { window, closed };
-    let read = window.gathered.iter().zip(ranking.schema.fields()).map(|(column, field)| {
+    let read = window.collected.iter().zip(ranking.schema.fields()).map(|(column, field)| {
         let data_type = match column {
             WindowColumn::Key(_) => field.data_type().clone(),
             WindowColumn::Rank => return Ok(None),

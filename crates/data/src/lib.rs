@@ -26,7 +26,7 @@ pub mod zone;
 
 pub mod window;
 
-pub mod clocked;
+pub mod zoned_window;
 
 pub mod over;
 

@@ -8,8 +8,8 @@ mod combination;
 mod grid;
 
 use crate::Micros;
-use crate::clocked::Clocked;
 use crate::time::{WATERMARK_MAX, WATERMARK_MIN, slice_start};
+use crate::zoned_window::ZonedWindow;
 
 pub use self::combination::Combination;
 
@@ -42,7 +42,7 @@ pub enum Window {
         offset: Micros,
     },
     /// The same by the clocks of a time zone.
-    Clocked(Clocked),
+    Zoned(ZonedWindow),
     /// `SESSION`: rows of one key, each at most `gap` after the one before in time; from the first row's time to `gap` after the last's.
     Session {
         /// Longest time between two rows of a session.
@@ -171,7 +171,7 @@ impl Window {
             Window::Hopping { size, slide, .. } => size == slide,
             Window::Cumulative { size, step, .. } => size == step,
             Window::Rows { size, slide } | Window::RowsByKey { size, slide } => size == slide,
-            Window::Clocked(clocked) => clocked.by_clock().has_each_row_once(),
+            Window::Zoned(zoned) => zoned.by_clock().has_each_row_once(),
         }
     }
 
@@ -204,7 +204,7 @@ impl Window {
                 let end = start.saturating_add(step);
                 Slice { start, end, covered: covered(end, slice_start(time, size, offset).saturating_add(size)) }
             }
-            Window::Clocked(window) => window.slice(time),
+            Window::Zoned(window) => window.slice(time),
             Window::Counted => ROW_BY_ROW.slice(time),
             // No two rows of a slice are further apart than the gap: those of one key are in one session, which may go on for ever.
             Window::Session { gap } => {
@@ -240,7 +240,7 @@ impl Window {
             Window::Tumbling { size, offset } => (size, offset),
             Window::Hopping { size, slide, offset } => (slide, offset.saturating_add(size % slide)),
             Window::Cumulative { step, offset, .. } => (step, offset),
-            Window::Clocked(window) => return window.next_end(time),
+            Window::Zoned(window) => return window.next_end(time),
             Window::Counted => return ROW_BY_ROW.next_end(time),
             Window::Rows { size, slide } => {
                 return Window::Hopping { size, slide, offset: 0 }.next_end(time).max(size);
@@ -263,7 +263,7 @@ impl Window {
             | Window::Rows { size, .. }
             | Window::RowsByKey { size, .. } => end.saturating_sub(size),
             Window::Cumulative { size, offset, .. } => slice_start(end.saturating_sub(1), size, offset),
-            Window::Clocked(window) => window.start(end),
+            Window::Zoned(window) => window.start(end),
             Window::Counted => ROW_BY_ROW.start(end),
             Window::Session { .. } => panic!("the end of a session does not say where it began"),
             Window::Global => Micros::MIN,
@@ -273,7 +273,7 @@ impl Window {
     /// The bounds of a window as people read them: what clocks show.
     pub fn shown(&self, start: Micros, end: Micros) -> (Micros, Micros) {
         match self {
-            Window::Clocked(window) => window.shown(end),
+            Window::Zoned(window) => window.shown(end),
             _ => (start, end),
         }
     }
@@ -318,7 +318,7 @@ impl Window {
     /// Slices of the longest window; of sessions, whose length has no limit, 1.
     pub fn slices_max(&self) -> i64 {
         match *self {
-            Window::Clocked(window) => window.by_clock().slices_max(),
+            Window::Zoned(window) => window.by_clock().slices_max(),
             Window::Rows { size, slide } => Window::Hopping { size, slide, offset: 0 }.slices_max(),
             Window::RowsByKey { size, slide } => size / slice_rows(size, slide),
             Window::Tumbling { .. } | Window::Session { .. } | Window::Counted | Window::Global => 1,
@@ -331,7 +331,7 @@ impl Window {
     /// Whether a slice leaves windows while others of theirs stay, so that it is worth keeping what can be subtracted.
     pub fn evicts_slices(&self) -> bool {
         match self {
-            Window::Clocked(window) => window.by_clock().evicts_slices(),
+            Window::Zoned(window) => window.by_clock().evicts_slices(),
             Window::Hopping { .. } | Window::Rows { .. } => self.slices_max() > 2,
             _ => false,
         }
@@ -345,7 +345,7 @@ impl Window {
                 Window::Tumbling { size: slide, offset: offset.saturating_add(size % slide) }
             }
             Window::Cumulative { step, offset, .. } => Window::Tumbling { size: step, offset },
-            Window::Clocked(window) => Window::Clocked(window.of_results()),
+            Window::Zoned(window) => Window::Zoned(window.of_results()),
             // Where sessions begin their results say.
             Window::Session { .. } => Window::Tumbling { size: RESULT_BEFORE_END, offset: 0 },
             Window::Rows { .. } => Window::Counted,
@@ -388,7 +388,7 @@ mod tests {
             }
             Window::Counted => found.push((time, time + 1)),
             Window::Global => found.push((Micros::MIN, Micros::MAX)),
-            Window::Clocked(_) | Window::RowsByKey { .. } | Window::Session { .. } => {
+            Window::Zoned(_) | Window::RowsByKey { .. } | Window::Session { .. } => {
                 unreachable!("where sessions are depends on the rows")
             }
         }

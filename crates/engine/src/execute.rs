@@ -316,7 +316,7 @@ fn window_node(program: &Program, number: usize, settings: &Settings, knows_arri
         let (window, ranker) = (window.clone(), ranker.clone());
         move |contents: Contents<'_>| match (contents, &ranker) {
             (Contents::Groups(groups), None) => pelton_compiler::read_out(&window, groups),
-            (Contents::Groups(groups), Some(ranker)) => pelton_compiler::read_gathered(&window, ranker, groups),
+            (Contents::Groups(groups), Some(ranker)) => pelton_compiler::read_collected(&window, ranker, groups),
             (Contents::Rows(rows), _) => Ok(Some(pelton_compiler::read_rows(&window, rows))),
         }
     };
@@ -352,7 +352,7 @@ fn read_all(window: &WindowAggregate) -> Option<ReadOut> {
     let all = Ranker::new(Ranking { first: 1, last: u64::MAX, ..ranking });
     let window = window.clone();
     Some(Box::new(move |contents| match contents {
-        Contents::Groups(groups) => pelton_compiler::read_gathered(&window, &all, groups),
+        Contents::Groups(groups) => pelton_compiler::read_collected(&window, &all, groups),
         Contents::Rows(_) => unreachable!("rows are kept with groups"),
     }))
 }

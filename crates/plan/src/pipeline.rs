@@ -352,7 +352,7 @@ pub struct WindowAggregate {
     pub ranking: Option<Ranking>,
     /// Where rows are kept with their groups, for windows that are those of each key: what each column of `Ranking::schema` is read from, a key or
     /// an array with a value for each row. At least one is an array, and all arrays have their values in the same order.
-    pub gathered: Vec<WindowColumn>,
+    pub collected: Vec<WindowColumn>,
     /// The output's columns.
     pub columns: Vec<WindowColumn>,
     /// The output's schema, one field for each of `columns`.
@@ -366,7 +366,7 @@ pub struct WindowAggregate {
 impl WindowAggregate {
     /// Whether windows keep their first rows alone, and no groups.
     pub fn keeps_rows_alone(&self) -> bool {
-        self.ranking.is_some() && self.gathered.is_empty()
+        self.ranking.is_some() && self.collected.is_empty()
     }
 
     /// How its windows are put together from slices.

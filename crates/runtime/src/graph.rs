@@ -26,7 +26,7 @@ pub struct Graph {
     pub sinks: Vec<SinkNode>,
 }
 
-/// A stream of blocks.
+/// A stream of blocks. All streams carry watermark, idleness and end; that of a pipeline has them from its input, also where no row is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StreamRef {
     /// `Graph::sources[i]`.

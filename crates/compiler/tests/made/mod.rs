@@ -32,7 +32,7 @@ pub fn aggregate(window: Window, keys: Vec<FieldRef>, accumulators: Vec<Accumula
         schema: Arc::new(Schema::empty()),
         session_slots: None,
         ranking: None,
-        gathered: Vec::new(),
+        collected: Vec::new(),
         time_column: None,
         slices: None,
     }

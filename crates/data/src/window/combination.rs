@@ -37,7 +37,7 @@ impl Combination {
     pub fn choose(window: &Window, accumulators: &[Accumulator], has_keys: bool) -> Combination {
         let has_references = accumulators.iter().any(Accumulator::has_reference);
         match window {
-            Window::Clocked(window) => Combination::choose(&window.by_clock(), accumulators, has_keys),
+            Window::Zoned(window) => Combination::choose(&window.by_clock(), accumulators, has_keys),
             Window::Tumbling { .. } | Window::Counted | Window::Global => Combination::Single,
             Window::Cumulative { .. } => Combination::Prefix,
             Window::Session { .. } => Combination::Merge,

@@ -226,7 +226,7 @@ impl fmt::Display for WindowText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WindowAggregate { window, bounds, .. } = self.0;
         let (plain, zone) = match bounds {
-            Window::Clocked(clocked) => (clocked.by_clock(), Some(clocked.zone())),
+            Window::Zoned(zoned) => (zoned.by_clock(), Some(zoned.zone())),
             plain => (*plain, None),
         };
         let offset = match plain {
@@ -254,7 +254,7 @@ impl fmt::Display for WindowText<'_> {
                 }
                 0
             }
-            Window::Clocked(_) => unreachable!("its windows by the clock are plain"),
+            Window::Zoned(_) => unreachable!("its windows by the clock are plain"),
             Window::Counted => unreachable!("what is grouped by has the bounds of the windows that count"),
             Window::Global => return f.write_str("all rows, once they have ended"),
         };

@@ -173,7 +173,7 @@ impl Lowering<'_> {
             accumulators: collector.accumulators.clone(),
             session_slots,
             ranking: None,
-            gathered: Vec::new(),
+            collected: Vec::new(),
             columns,
             schema: Arc::new(Schema::new(window_fields)),
             time_column,
@@ -428,7 +428,7 @@ enum SharedBound {
 fn shared_bound(window: Window, is_cut: bool) -> Option<SharedBound> {
     match window {
         Window::Cumulative { .. } => Some(SharedBound::Start),
-        Window::Clocked(clocked) => shared_bound(clocked.by_clock(), is_cut),
+        Window::Zoned(zoned) => shared_bound(zoned.by_clock(), is_cut),
         Window::Session { .. } if !is_cut => Some(SharedBound::Either),
         _ => None,
     }

@@ -70,7 +70,7 @@ impl Lowering<'_> {
     }
 
     /// Lets a window keep rows with their groups: gives it keys, accumulators, and what the columns of its rows are read from, and ends the branches in it.
-    pub(crate) fn gather(
+    pub(crate) fn collect_rows(
         &mut self,
         (number, place): (usize, Option<Place>),
         window: &mut WindowAggregate,
@@ -86,7 +86,7 @@ impl Lowering<'_> {
         for (index, (field, values)) in ranking.schema.fields().iter().zip(columns).enumerate() {
             if ranking.arrival == Some(index) {
                 // Rows stand in their group as they came.
-                window.gathered.push(WindowColumn::Rank);
+                window.collected.push(WindowColumn::Rank);
                 continue;
             }
             if held_type(field.data_type()).is_none() {
@@ -103,7 +103,7 @@ impl Lowering<'_> {
             let is_exact = !field.data_type().is_floating();
             let is_key = |key: &usize| (0..values.len()).all(|branch| keys_of(branch).nth(*key) == values.get(branch));
             let key = (0..window.keys.len()).find(|key| is_exact && is_key(key));
-            window.gathered.push(match key {
+            window.collected.push(match key {
                 Some(key) => WindowColumn::Key(key),
                 None => self.array_of(&mut accumulated, values)?,
             });

@@ -82,7 +82,7 @@ impl Lowering<'_> {
                 first,
                 last,
             }),
-            gathered: Vec::new(),
+            collected: Vec::new(),
             columns: numbered.columns,
             schema: Arc::new(Schema::new(numbered.fields)),
             time_column: None,

@@ -52,8 +52,8 @@ use datafusion_common::{DFSchema, Result, TableReference};
 use datafusion_expr::logical_plan::{Distinct, Projection};
 use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, lit};
-use pelton_data::clocked::Clocked;
 use pelton_data::window::Window;
+use pelton_data::zoned_window::ZonedWindow;
 
 use crate::bind::table_scan::TableScanSource;
 use crate::bind::window::WindowNode;
@@ -156,8 +156,8 @@ impl Lowering<'_> {
     /// The windows by the clocks of the session's zone, where rows are cut by instants.
     pub(crate) fn in_zone(&self, window: Window, time_type: &DataType) -> Result<Window> {
         let Some(zone) = self.unbound.zone.filter(|_| is_instant(time_type)) else { return Ok(window) };
-        if let Some(clocked) = Clocked::new(window, zone) {
-            return Ok(Window::Clocked(clocked));
+        if let Some(zoned) = ZonedWindow::new(window, zone) {
+            return Ok(Window::Zoned(zoned));
         }
         let construct = match window {
             Window::Session { .. } => format!("SESSION by instants in the time zone {zone}"),

@@ -139,8 +139,8 @@ fn prune_rows(unbound: &mut UnboundProgram, number: usize) {
         _ => None,
     }));
     // Rows are counted by the length of a column, and by that of an array.
-    let gathered = &mut window.gathered;
-    let is_counted = |column: &usize| match gathered.get(*column) {
+    let collected = &mut window.collected;
+    let is_counted = |column: &usize| match collected.get(*column) {
         Some(of_group) => {
             !ranking.keys.contains(column) && !matches!(of_group, WindowColumn::Key(_) | WindowColumn::Rank)
         }
@@ -152,8 +152,8 @@ fn prune_rows(unbound: &mut UnboundProgram, number: usize) {
     let kept: Vec<usize> = kept.into_iter().collect();
     let place = |column: usize| kept.binary_search(&column).expect("used columns are kept");
     ranking.schema = projected(&ranking.schema, &kept);
-    if !gathered.is_empty() {
-        *gathered = kept.iter().map(|column| gathered[*column].clone()).collect();
+    if !collected.is_empty() {
+        *collected = kept.iter().map(|column| collected[*column].clone()).collect();
     }
     ranking.keys.iter_mut().for_each(|key| *key = place(*key));
     ranking.order.iter_mut().for_each(|key| key.column = place(key.column));
@@ -168,14 +168,14 @@ fn prune_rows(unbound: &mut UnboundProgram, number: usize) {
 
 fn prune_accumulators(unbound: &mut UnboundProgram, number: usize) {
     let window = unbound.window_mut(number);
-    let used = window.columns.iter_mut().chain(&mut window.gathered).flat_map(WindowColumn::accumulators_mut);
+    let used = window.columns.iter_mut().chain(&mut window.collected).flat_map(WindowColumn::accumulators_mut);
     let mut kept: BTreeSet<usize> = used.map(|accumulator| *accumulator).collect();
     if let Some(slots) = &window.session_slots {
         kept.extend([slots.first, slots.last, slots.rows]);
     }
     let kept: Vec<usize> = kept.into_iter().collect();
     let place = |accumulator: usize| kept.binary_search(&accumulator).expect("used accumulators are kept");
-    let used = window.columns.iter_mut().chain(&mut window.gathered).flat_map(WindowColumn::accumulators_mut);
+    let used = window.columns.iter_mut().chain(&mut window.collected).flat_map(WindowColumn::accumulators_mut);
     used.for_each(|accumulator| *accumulator = place(*accumulator));
     if let Some(slots) = &mut window.session_slots {
         (slots.first, slots.last, slots.rows) = (place(slots.first), place(slots.last), place(slots.rows));

@@ -140,14 +140,14 @@ impl Lowering<'_> {
             accumulators: Vec::new(),
             session_slots: None,
             ranking: None,
-            gathered: Vec::new(),
+            collected: Vec::new(),
             columns: numbered.columns,
             schema: Arc::new(Schema::new(numbered.fields)),
             time_column,
             slices: None,
         };
         match is_by_key {
-            true => self.gather((operator, place), &mut window, &ranking, collector, &groups)?,
+            true => self.collect_rows((operator, place), &mut window, &ranking, collector, &groups)?,
             false => self.feed_ranking(operator, collector),
         }
         window.ranking = Some(ranking);

@@ -39,7 +39,7 @@ fn untold_bound(cut: &Cut, bound: usize) -> PlanError {
     let whose = match cut.window {
         Window::Session { .. } => "whose session is not over",
         window if window.counts_rows() => "that is counted",
-        Window::Clocked(_) => "whose window is one by the clocks of a time zone",
+        Window::Zoned(_) => "whose window is one by the clocks of a time zone",
         _ => "that is in several windows",
     };
     let construct = format!("{} of a row {whose}", WINDOW_COLUMNS[bound]);

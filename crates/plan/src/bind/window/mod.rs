@@ -111,7 +111,7 @@ impl UserDefinedLogicalNodeCore for WindowNode {
             Window::Session { .. } => "Session",
             Window::Rows { size, slide } | Window::RowsByKey { size, slide } if size == slide => "TumbleRows",
             Window::Rows { .. } | Window::RowsByKey { .. } => "HopRows",
-            Window::Clocked(_) | Window::Counted | Window::Global => {
+            Window::Zoned(_) | Window::Counted | Window::Global => {
                 unreachable!("no window function is planned as one of these")
             }
         }
@@ -164,7 +164,7 @@ impl UserDefinedLogicalNodeCore for WindowNode {
                 }
                 return write!(f, ", gap={}", Length(gap));
             }
-            Window::Clocked(_) | Window::Counted | Window::Global => {
+            Window::Zoned(_) | Window::Counted | Window::Global => {
                 unreachable!("no window function is planned as one of these")
             }
         };

@@ -22,7 +22,7 @@ enum Shape {
 
 /// `TUMBLE`, `HOP` or `CUMULATE` of instants by the clocks of a time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Clocked {
+pub struct ZonedWindow {
     zone: Zone,
     shape: Shape,
     size: Micros,
@@ -33,9 +33,9 @@ const HOUR: Micros = 3_600_000_000;
 
 const DAY: Micros = 24 * HOUR;
 
-impl Clocked {
+impl ZonedWindow {
     /// The windows by the clocks of a zone; `None` where two edges may be one instant, or clocks show an edge twice.
-    pub fn new(window: Window, zone: Zone) -> Option<Clocked> {
+    pub fn new(window: Window, zone: Zone) -> Option<ZonedWindow> {
         let (shape, size, offset, by_hours) = match window {
             Window::Tumbling { size, offset } => (Shape::Tumbling, size, offset, size % HOUR == 0),
             Window::Hopping { size, slide, offset } => {
@@ -44,13 +44,13 @@ impl Clocked {
             Window::Cumulative { size, step, offset } => (Shape::Cumulative { step }, size, offset, step % DAY == 0),
             _ => return None,
         };
-        let clocked = Clocked { zone, shape, size, offset };
+        let zoned = ZonedWindow { zone, shape, size, offset };
         let is_near = match shape {
             Shape::Cumulative { .. } => (HOUR / 2) % size == 0,
-            _ => clocked.is_near(),
+            _ => zoned.is_near(),
         };
-        let are_apart = || !clocked.is_by_single_days() || !zone.skips_a_day();
-        (is_near || by_hours && offset % HOUR == 0 && are_apart()).then_some(clocked)
+        let are_apart = || !zoned.is_by_single_days() || !zone.skips_a_day();
+        (is_near || by_hours && offset % HOUR == 0 && are_apart()).then_some(zoned)
     }
 
     /// The zone.
@@ -60,7 +60,7 @@ impl Clocked {
 
     /// The same windows of what clocks show.
     pub fn by_clock(self) -> Window {
-        let Clocked { shape, size, offset, .. } = self;
+        let ZonedWindow { shape, size, offset, .. } = self;
         match shape {
             Shape::Tumbling => Window::Tumbling { size, offset },
             Shape::Hopping { slide } => Window::Hopping { size, slide, offset },
@@ -137,9 +137,9 @@ impl Clocked {
     }
 
     /// See [`Window::of_results`].
-    pub fn of_results(self) -> Clocked {
+    pub fn of_results(self) -> ZonedWindow {
         match (self.shape, self.by_clock().of_results()) {
-            (_, Window::Tumbling { size, offset }) => Clocked { shape: Shape::Tumbling, size, offset, ..self },
+            (_, Window::Tumbling { size, offset }) => ZonedWindow { shape: Shape::Tumbling, size, offset, ..self },
             (_, _) => self,
         }
     }
@@ -156,7 +156,7 @@ mod tests {
             .flat_map(|first| (0..24 * 14).map(move |hour| first * 1_000_000 + hour * HOUR))
     }
 
-    fn windows() -> Vec<Clocked> {
+    fn windows() -> Vec<ZonedWindow> {
         let zones = ["Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Kathmandu"];
         let plain = [
             Window::Tumbling { size: DAY, offset: 0 },
@@ -169,7 +169,7 @@ mod tests {
             Window::Cumulative { size: 7 * DAY, step: DAY, offset: 0 },
         ];
         let all = zones.into_iter().flat_map(|zone| plain.map(|window| (window, Zone::named(zone).unwrap())));
-        all.map(|(window, zone)| Clocked::new(window, zone).unwrap()).collect()
+        all.map(|(window, zone)| ZonedWindow::new(window, zone).unwrap()).collect()
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
             (hour.parse::<i64>().unwrap() * 60 + minute.parse::<i64>().unwrap()) * 60_000_000
         };
         let window = Window::Hopping { size: 3 * HOUR / 4, slide: HOUR / 4, offset: 0 };
-        let window = Clocked::new(window, Zone::named("Europe/London").unwrap()).unwrap();
+        let window = ZonedWindow::new(window, Zone::named("Europe/London").unwrap()).unwrap();
         // Midnights of days on which clocks are put forward and back at 01:00 UTC, and ends in UTC.
         for (midnight, end, shown) in [
             (1_459_036_800, "0:45", ("0:00", "0:45")),
@@ -224,7 +224,7 @@ mod tests {
             Window::Cumulative { size: DAY, step: HOUR, offset: 0 },
             Window::Session { gap: HOUR },
         ] {
-            assert_eq!(Clocked::new(window, berlin), None, "{window:?}");
+            assert_eq!(ZonedWindow::new(window, berlin), None, "{window:?}");
         }
     }
 }
