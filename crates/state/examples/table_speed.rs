@@ -347,12 +347,12 @@ fn add_dense(sums: &mut [i64], seen: &mut [u8], keys: &[i64], values: &[i64]) ->
 }
 
 /// Tables that leave the cache are fetched ahead, the distance that measured best.
-const AHEAD: usize = 24;
+const PREFETCH_KEYS: usize = 24;
 const CACHED_BYTES: usize = 1 << 20;
 
 fn add_integers(slots: &mut [[i64; 2]], groups: &mut usize, keys: &[i64], values: &[i64]) -> i64 {
     let mask = slots.len() - 1;
-    let ahead = if size_of_val(slots) > CACHED_BYTES { AHEAD } else { 0 };
+    let ahead = if size_of_val(slots) > CACHED_BYTES { PREFETCH_KEYS } else { 0 };
     let mut any = 0;
     for (row, (&key, &value)) in keys.iter().zip(values).enumerate() {
         if ahead > 0 && row + ahead < keys.len() {
@@ -377,7 +377,7 @@ fn add_integers(slots: &mut [[i64; 2]], groups: &mut usize, keys: &[i64], values
 
 fn add_short(slots: &mut [Short], groups: &mut usize, keys: &StringViewArray, values: &[i64]) -> i64 {
     let mask = slots.len() - 1;
-    let ahead = if size_of_val(slots) > CACHED_BYTES { AHEAD } else { 0 };
+    let ahead = if size_of_val(slots) > CACHED_BYTES { PREFETCH_KEYS } else { 0 };
     let views: &[u128] = keys.views();
     let words = |row: usize| [views[row] as u64, (views[row] >> 64) as u64];
     let mut any = 0;

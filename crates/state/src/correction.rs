@@ -13,8 +13,8 @@ use std::sync::Arc;
 use pelton_data::Micros;
 use pelton_data::window::{Covered, ResultKind, Window};
 
+use crate::closed_slices::ClosedSlices;
 use crate::layout::EntryLayout;
-use crate::sealed::SealedSlices;
 use crate::slice::{SliceId, covered};
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{ABSENT, Chosen, KeyScratch, Merging, Table};
@@ -28,9 +28,9 @@ pub(crate) struct Corrections {
     lateness: Micros,
     layout: Arc<EntryLayout>,
     /// Slices of windows that may still be corrected, each needed until the end of the last: all rows that count in any of them.
-    kept: SealedSlices,
+    kept: ClosedSlices,
     /// Rows that correct windows, by when they do so and the start of their slice.
-    pieces: SealedSlices,
+    pieces: ClosedSlices,
     /// Windows that are being corrected.
     correcting: Option<Correcting>,
     /// The groups of one of them that are reported next; empty between calls.
@@ -70,8 +70,8 @@ impl Corrections {
             window,
             lateness,
             layout: layout.clone(),
-            kept: SealedSlices::default(),
-            pieces: SealedSlices::default(),
+            kept: ClosedSlices::default(),
+            pieces: ClosedSlices::default(),
             correcting: None,
             groups: Table::new(layout.clone()),
             scratch: KeyScratch::default(),

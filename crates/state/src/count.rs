@@ -16,9 +16,9 @@ use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::{Combination, ResultKind, slice_rows};
 
+use crate::coalesce::{CopiedGroups, Leaving};
 use crate::layout::EntryLayout;
 use crate::table::{CompleteSlices, CountedKeys, Remainder, Table};
-use crate::waiting::{CopiedGroups, Leaving};
 use crate::window::{CloseLimits, ClosedWindow};
 
 /// So many slices of windows are combined at a time, at most.
@@ -212,7 +212,7 @@ impl RowCounter {
             shape,
             are_numbered,
             keys: CountedKeys::new(layout, shape.slice_rows),
-            values: Table::placed(layout.clone()),
+            values: Table::unkeyed(layout.clone()),
             complete: CompleteSlices::default(),
             are_recomputed,
             held: Vec::new(),
@@ -241,7 +241,7 @@ impl RowCounter {
     /// Where an entry is none.
     pub fn place(&mut self, entries: &mut [u32]) {
         self.reserve(entries.len());
-        self.keys.place(entries, self.values.placed_units(), &mut self.complete);
+        self.keys.place(entries, self.values.unkeyed_units(), &mut self.complete);
     }
 
     /// Where accumulators change.
@@ -257,7 +257,7 @@ impl RowCounter {
         let mut complete = std::mem::take(&mut self.complete);
         match self.shape {
             Shape { slices: 1, slide: 1, .. } => {
-                let units = self.values.placed_units();
+                let units = self.values.unkeyed_units();
                 let entries: Vec<u32> = complete.places.iter().map(|place| place * units).collect();
                 self.leave(&complete.keys, &entries, &complete.numbers);
                 self.forget(&complete.places, &entries);
@@ -325,12 +325,12 @@ impl RowCounter {
     /// Makes sure that there are so many places without a slice.
     fn reserve(&mut self, places: usize) {
         let missing = self.keys.reserve(places);
-        self.values.extend_placed(missing);
+        self.values.extend_unkeyed(missing);
     }
 
     /// Puts windows together, and takes back what no other needs.
     fn combine(&mut self, closing: &mut Closing) {
-        let (before, units) = (self.leaving.groups.groups() as u32, self.values.placed_units());
+        let (before, units) = (self.leaving.groups.groups() as u32, self.values.unkeyed_units());
         let to_entries = |places: &mut Vec<u32>| places.iter_mut().for_each(|place| *place *= units);
         let (from, to) = &mut closing.sums;
         if !from.is_empty() {
@@ -376,11 +376,11 @@ impl RowCounter {
         self.out_of_reach = 0;
         let mut is_free = vec![false; self.keys.places()];
         self.keys.free_places().iter().for_each(|&place| is_free[place as usize] = true);
-        let units = self.values.placed_units();
+        let units = self.values.unkeyed_units();
         let held = (0..).zip(is_free).filter(|(_, is_free)| !is_free).map(|(place, _)| place * units);
         let held: Vec<u32> = held.collect();
-        let mut values = Table::placed(self.layout.clone());
-        values.extend_placed(self.keys.places());
+        let mut values = Table::unkeyed(self.layout.clone());
+        values.extend_unkeyed(self.keys.places());
         values.add_at(&self.values, &held, &held);
         self.values = values;
     }

@@ -31,9 +31,9 @@ use self::correct::Correcting;
 use self::early::EarlyReport;
 use self::keys::{Keys, LeftRows};
 pub use self::ranker::{Candidates, Ranker};
+use crate::coalesce::Leaving;
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
-use crate::waiting::Leaving;
 use crate::window::{CloseLimits, ClosedRows, ClosedWindow, Contents};
 use crate::work::Work;
 

@@ -36,11 +36,11 @@ use pelton_data::window::{ResultKind, SessionSlots};
 use self::bucket::{Bucket, Extent, Times, WORK_PER_SESSION};
 use self::early::EarlyReport;
 use self::merge::Arriving;
+use crate::closed_slices::{ClosedSlices, clear_next};
+use crate::coalesce::{Coalescer, Leaving};
 use crate::layout::EntryLayout;
-use crate::sealed::{SealedSlices, clear_next};
 use crate::slice::SliceId;
 use crate::table::{KeyScratch, Table};
-use crate::waiting::{Leaving, Waiting};
 use crate::window::{CloseLimits, ClosedGroups, ClosedWindow};
 use crate::work::Work;
 
@@ -48,14 +48,14 @@ use crate::work::Work;
 #[derive(Debug)]
 pub struct OpenSessions {
     /// Slices, over all workers, that have not been merged with sessions.
-    sealed: SealedSlices,
+    sealed: ClosedSlices,
     /// The slice that is being merged with them.
     arriving: Option<Arriving>,
     sessions: Sessions,
     /// Up to here sessions have been closed.
     closed_until: Micros,
     /// Sessions that wait for others to leave with them; empty between calls.
-    waiting: Waiting,
+    coalescer: Coalescer,
     /// Where some of those that are not over have been reported.
     early: Option<Box<EarlyReport>>,
 }
@@ -145,13 +145,13 @@ impl OpenSessions {
         let time = layout.accumulators()[slots.first].accumulator.argument_type.as_ref();
         let micros_per_tick = time.and_then(micros_per_tick).expect("the times of a session are timestamps");
         let sessions = Sessions::new(Times { gap, slots, micros_per_tick }, lateness, layout);
-        let waiting = Waiting::new(layout);
+        let coalescer = Coalescer::new(layout);
         OpenSessions {
-            sealed: SealedSlices::default(),
+            sealed: ClosedSlices::default(),
             arriving: None,
             sessions,
             closed_until: Micros::MIN,
-            waiting,
+            coalescer,
             early: None,
         }
     }
@@ -196,7 +196,7 @@ impl OpenSessions {
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<Micros, E> {
         while !work.is_done() && self.advance(limits, work, spare, hand_on)? {}
-        self.waiting.leave(hand_on)?;
+        self.coalescer.leave(hand_on)?;
         Ok(self.closed_until)
     }
 
@@ -262,7 +262,7 @@ impl OpenSessions {
         work: &mut Work,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if !self.sessions.read_out(groups_at_once, work, &mut self.waiting, hand_on)? {
+        if !self.sessions.read_out(groups_at_once, work, &mut self.coalescer, hand_on)? {
             return Ok(());
         }
         // Those of the next table may be over as well, and end no sooner than this.
@@ -299,7 +299,7 @@ impl OpenSessions {
         let buckets = buckets.iter().chain(reported).map(Bucket::bytes).sum::<usize>();
         let tables = arriving.chain(unneeded).chain(spare).map(Table::bytes).sum::<usize>();
         let early = self.early.as_ref().map_or(0, |early| early.bytes());
-        self.sealed.bytes() + buckets + tables + self.waiting.bytes() + early
+        self.sealed.bytes() + buckets + tables + self.coalescer.bytes() + early
     }
 }
 
@@ -362,7 +362,7 @@ impl Sessions {
         &mut self,
         groups_at_once: usize,
         work: &mut Work,
-        waiting: &mut Waiting,
+        coalescer: &mut Coalescer,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
         let bucket = self.buckets.first().expect("sessions that are over are in the first table");
@@ -380,7 +380,7 @@ impl Sessions {
         };
         let windows: Vec<ClosedWindow> = extents.map(window).collect();
         let groups = ClosedGroups { table, entries: entries.into(), windows: &windows };
-        waiting.take_all(groups, groups_at_once, hand_on)?;
+        coalescer.take_all(groups, groups_at_once, hand_on)?;
         self.over.handed_on = part.end;
         work.spend(part.len() * WORK_PER_SESSION);
         Ok(part.end == self.over.entries.len())

@@ -11,7 +11,7 @@ use pelton_data::{Block, Micros};
 use crate::count::RowCounter;
 use crate::kernel::KernelInput;
 use crate::layout::EntryLayout;
-use crate::pieces::{PieceWriter, Pieces};
+use crate::small_slices::{SmallSliceWriter, SmallSlices};
 use crate::table::{Table, TableHint};
 
 pub use self::id::SliceId;
@@ -24,10 +24,10 @@ const RECYCLED_TABLES_MIN: usize = 2;
 const RECYCLED_BYTES_MAX: usize = 4 << 20;
 
 /// A block with rows of fewer slices has a table for each.
-const PIECES_MIN: usize = 8;
+const SMALL_SLICES_MIN: usize = 8;
 
 /// Slices of more rows each have tables of their own.
-const PIECE_ROWS_MAX: usize = 1024;
+const SMALL_SLICE_ROWS_MAX: usize = 1024;
 
 /// Rows of a block that go into one slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub struct SliceStore {
     recycled: Vec<Table>,
     recycled_bytes: usize,
     /// Where rows go of slices that begin and end within a block, where they are kept so.
-    pieces: Option<Box<PieceWriter>>,
+    pieces: Option<Box<SmallSliceWriter>>,
     /// Whether others have rows of the same slices: the block before may be theirs, and the one behind.
     has_others: bool,
     /// Where rows go that are counted by key, instead of slices.
@@ -123,8 +123,8 @@ impl SliceStore {
 
     /// As [`SliceStore::new`], and small slices may be kept as pieces, for windows that are put together so; `has_others`: where other workers have rows of the
     /// same slices.
-    pub fn with_pieces(layout: Arc<EntryLayout>, combination: Combination, has_others: bool) -> SliceStore {
-        let pieces = Some(Box::new(PieceWriter::new(layout.clone(), combination)));
+    pub fn with_small_slices(layout: Arc<EntryLayout>, combination: Combination, has_others: bool) -> SliceStore {
+        let pieces = Some(Box::new(SmallSliceWriter::new(layout.clone(), combination)));
         SliceStore { pieces, has_others, ..SliceStore::new(layout) }
     }
 
@@ -159,10 +159,10 @@ impl SliceStore {
 
     /// Where the rows of slices go that a block begins and ends, in the order of the slices, and which of them these are: the first may have begun
     /// before the block, and the last may go on behind it. `None` where each has a table of its own: because they are few, have many rows, or must.
-    pub fn pieces(&mut self, slices: &[SliceRows]) -> Option<(&mut PieceWriter, Range<usize>)> {
+    pub fn pieces(&mut self, slices: &[SliceRows]) -> Option<(&mut SmallSliceWriter, Range<usize>)> {
         let (first, last) = (slices.first()?, slices.last()?);
         let rows = last.rows.end.saturating_sub(first.rows.start);
-        let are_small = slices.len() >= PIECES_MIN && rows <= slices.len() * PIECE_ROWS_MAX;
+        let are_small = slices.len() >= SMALL_SLICES_MIN && rows <= slices.len() * SMALL_SLICE_ROWS_MAX;
         let pieces = self.pieces.as_deref_mut().filter(|pieces| are_small && pieces.is_next(first.slice))?;
         // What a worker alone has of the first and the last is one table's, over several blocks; of several workers it would be a table for each block, and these
         // would be merged by their keys.
@@ -171,7 +171,7 @@ impl SliceStore {
     }
 
     /// Takes what there is of small slices.
-    pub fn take_pieces(&mut self) -> Vec<Arc<Pieces>> {
+    pub fn take_small_slices(&mut self) -> Vec<Arc<SmallSlices>> {
         self.pieces.as_mut().map_or(Vec::new(), |pieces| pieces.take())
     }
 
@@ -258,7 +258,7 @@ impl SliceStore {
                 Table::with_hint(self.layout.clone(), hint)
             }
         };
-        table.may_leave_groups();
+        table.may_keep_previous();
         table
     }
 
@@ -271,7 +271,7 @@ impl SliceStore {
         }
         let mut taken = Vec::with_capacity(count);
         for (id, mut table) in self.slices.drain(..count) {
-            taken.extend(table.take_left().map(|left| (id, left)));
+            taken.extend(table.take_previous().map(|previous| (id, previous)));
             taken.push((id, table));
         }
         taken
@@ -306,11 +306,13 @@ impl SliceStore {
 
     /// The slices that are open; of one there may be two tables.
     pub(crate) fn open_slices(&self) -> impl Iterator<Item = (SliceId, &Table)> {
-        self.slices.iter().flat_map(|(id, table)| std::iter::once(table).chain(table.left()).map(|table| (*id, table)))
+        self.slices
+            .iter()
+            .flat_map(|(id, table)| std::iter::once(table).chain(table.previous()).map(|table| (*id, table)))
     }
 
     /// Whether there is something of small slices that was not taken.
-    pub(crate) fn has_pieces(&self) -> bool {
+    pub(crate) fn has_small_slices(&self) -> bool {
         self.pieces.as_ref().is_some_and(|pieces| pieces.has_any())
     }
 

@@ -115,7 +115,7 @@ pub fn prefetch(address: *const u8) {
 pub const LINE_BYTES: usize = 64;
 
 /// How far before they are read columns that come are asked for, in bytes.
-pub(crate) const AHEAD_BYTES: usize = 4096;
+pub(crate) const PREFETCH_BYTES: usize = 4096;
 
 /// Asks for what is so many bytes behind the beginning of some values of a column, as many as there are of them. Loops that stop and begin anew each few thousand bytes
 /// would otherwise wait for memory each time.
@@ -128,11 +128,11 @@ pub(crate) fn prefetch_behind<V, const COUNT: usize>(values: &[V; COUNT], bytes:
 
 /// Appends what becomes of the values of a column, and asks for those that follow.
 #[inline(always)]
-pub(crate) fn extend_asking<V: Copy, O: Copy>(out: &mut Vec<O>, values: &[V], mut map: impl FnMut(V) -> O) {
+pub(crate) fn extend_prefetching<V: Copy, O: Copy>(out: &mut Vec<O>, values: &[V], mut map: impl FnMut(V) -> O) {
     let (groups, rest) = values.as_chunks::<8>();
     out.reserve(values.len());
     for group in groups {
-        prefetch_behind(group, AHEAD_BYTES);
+        prefetch_behind(group, PREFETCH_BYTES);
         out.extend_from_slice(&group.map(&mut map));
     }
     out.extend(rest.iter().map(|&value| map(value)));
@@ -140,10 +140,10 @@ pub(crate) fn extend_asking<V: Copy, O: Copy>(out: &mut Vec<O>, values: &[V], mu
 
 /// Copies values of a column, and asks for those that follow.
 #[inline]
-pub(crate) fn copy_asking<V: Copy>(out: &mut [V], values: &[V]) {
+pub(crate) fn copy_prefetching<V: Copy>(out: &mut [V], values: &[V]) {
     let ((groups, rest), (out_groups, out_rest)) = (values.as_chunks::<8>(), out.as_chunks_mut::<8>());
     for (group, out) in groups.iter().zip(out_groups) {
-        prefetch_behind(group, AHEAD_BYTES);
+        prefetch_behind(group, PREFETCH_BYTES);
         *out = *group;
     }
     out_rest.copy_from_slice(rest);
@@ -151,7 +151,7 @@ pub(crate) fn copy_asking<V: Copy>(out: &mut [V], values: &[V]) {
 
 /// Appends what becomes of the values of two columns as long as each other, pair by pair, and asks for those that follow both.
 #[inline(always)]
-pub(crate) fn extend_asking_both<V: Copy, O: Copy>(
+pub(crate) fn extend_prefetching_both<V: Copy, O: Copy>(
     out: &mut Vec<O>,
     values: &[V],
     others: &[V],
@@ -160,8 +160,8 @@ pub(crate) fn extend_asking_both<V: Copy, O: Copy>(
     let ((groups, rest), (other_groups, other_rest)) = (values.as_chunks::<8>(), others.as_chunks::<8>());
     out.reserve(values.len());
     for (group, others) in groups.iter().zip(other_groups) {
-        prefetch_behind(group, AHEAD_BYTES);
-        prefetch_behind(others, AHEAD_BYTES);
+        prefetch_behind(group, PREFETCH_BYTES);
+        prefetch_behind(others, PREFETCH_BYTES);
         out.extend_from_slice(&std::array::from_fn::<O, 8, _>(|at| map(group[at], others[at])));
     }
     out.extend(rest.iter().zip(other_rest).map(|(&value, &other)| map(value, other)));

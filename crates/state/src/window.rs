@@ -17,14 +17,14 @@ use std::sync::Arc;
 use pelton_data::Micros;
 use pelton_data::window::{Combination, Emission, ResultKind, Window};
 
+use crate::closed_slices::{ClosedSlices, clear_next};
+use crate::coalesce::{Coalescer, Leaving, SmallWindow, is_small, small_groups_max};
 use crate::correction::Corrections;
 use crate::gag::Gag;
 use crate::layout::EntryLayout;
-use crate::pieces::Pieces;
-use crate::sealed::{SealedSlices, clear_next};
 use crate::slice::SliceId;
+use crate::small_slices::SmallSlices;
 use crate::table::{Chosen, Table};
-use crate::waiting::{Leaving, SmallWindow, Waiting, is_small, small_groups_max};
 use crate::work::{GROUPS_PER_WINDOW, Work};
 
 use self::early::EarlyReport;
@@ -41,9 +41,9 @@ pub struct OpenWindows {
     /// Of the tables of slices.
     sliced: Arc<EntryLayout>,
     /// Slices that no window needed so far that has ended.
-    sealed: SealedSlices,
+    sealed: ClosedSlices,
     /// Small slices, those of one block or of a part of it together.
-    pieces: Vec<SealedPieces>,
+    pieces: Vec<ClosedSmallSlices>,
     /// The slice that is being added to the graph.
     arriving: Option<(SliceId, Table)>,
     /// Slices that windows which are still open share with windows that have closed.
@@ -57,22 +57,22 @@ pub struct OpenWindows {
     /// Tables that are no longer needed, and have not been cleared.
     unneeded: Vec<Table>,
     /// Groups of small windows that wait for others to leave with them; empty between calls.
-    waiting: Waiting,
+    coalescer: Coalescer,
     /// Where rows may come when their windows have been reported.
     corrections: Option<Box<Corrections>>,
     /// Where some windows have been reported that have not ended.
     early: Option<EarlyReport>,
 }
 
-/// Pieces of which some slices have been added to the graph.
+/// Small slices of one worker, some of which have been added to the graph.
 #[derive(Debug)]
-struct SealedPieces {
-    pieces: Arc<Pieces>,
+struct ClosedSmallSlices {
+    pieces: Arc<SmallSlices>,
     /// The next one.
     slice: usize,
 }
 
-impl SealedPieces {
+impl ClosedSmallSlices {
     /// End of the first window that the next slice counts in.
     fn first_end(&self) -> Option<Micros> {
         self.pieces.slice(self.slice).map(|(id, _)| id.first_end)
@@ -106,11 +106,11 @@ impl OpenWindows {
         assert!(is_once || combination != Combination::Buckets, "windows are reported once more from their slices");
         let corrections = (!is_once).then(|| Box::new(Corrections::new(window, emission.lateness, layout)));
         let gag = Gag::new(combination, layout, matches!(window, Window::Rows { .. }));
-        let waiting = Waiting::new(gag.layout());
+        let coalescer = Coalescer::new(gag.layout());
         OpenWindows {
             window,
             sliced: layout.clone(),
-            sealed: SealedSlices::default(),
+            sealed: ClosedSlices::default(),
             pieces: Vec::new(),
             arriving: None,
             gag,
@@ -118,7 +118,7 @@ impl OpenWindows {
             step: Step::Begin,
             reported_until: Micros::MIN,
             unneeded: Vec::new(),
-            waiting,
+            coalescer,
             corrections,
             early: None,
         }
@@ -142,10 +142,10 @@ impl OpenWindows {
     ///
     /// # Panics
     /// Where a window that one of the slices counts in has closed, or each window is one slice.
-    pub fn seal_pieces(&mut self, pieces: Arc<Pieces>) {
+    pub fn close_small_slices(&mut self, pieces: Arc<SmallSlices>) {
         assert!(pieces.ids().all(|id| id.first_end > self.closed_until), "a slice is sealed before its windows close");
         self.gag.combined().add_source(&pieces);
-        self.pieces.push(SealedPieces { pieces, slice: 0 });
+        self.pieces.push(ClosedSmallSlices { pieces, slice: 0 });
     }
 
     /// Closes windows that have rows and ended, up to which all slices must have been sealed, in the order of their ends, and hands
@@ -163,7 +163,7 @@ impl OpenWindows {
         let limits = CloseLimits { groups_at_once: limits.groups_at_once.max(1), ..limits };
         let mut work = Work::new(limits.groups_max);
         while !work.is_done() && self.advance(limits, &mut work, spare, hand_on)? {}
-        self.waiting.leave(hand_on)?;
+        self.coalescer.leave(hand_on)?;
         Ok(self.reported_until)
     }
 
@@ -234,7 +234,7 @@ impl OpenWindows {
         let end = self.closed_until;
         let Some((id, table)) = self.arriving.take().or_else(|| self.sealed.pop_until(end)) else {
             while !work.is_done() {
-                if !self.insert_piece(work) {
+                if !self.insert_small_slice(work) {
                     self.step = Step::Combine;
                     return;
                 }
@@ -254,14 +254,14 @@ impl OpenWindows {
     }
 
     /// Adds the next small slice to the graph that the window needs which is being closed: whether there was one.
-    fn insert_piece(&mut self, work: &mut Work) -> bool {
+    fn insert_small_slice(&mut self, work: &mut Work) -> bool {
         let end = self.closed_until;
-        let needed = |sealed: &SealedPieces| sealed.first_end().is_some_and(|first_end| first_end <= end);
+        let needed = |sealed: &ClosedSmallSlices| sealed.first_end().is_some_and(|first_end| first_end <= end);
         let Some(at) = self.pieces.iter().position(needed) else { return false };
         let sealed = &self.pieces[at];
         let (id, groups) = sealed.pieces.slice(sealed.slice).expect("a slice is needed");
         let last_end = self.last_end(id);
-        self.gag.combined().insert_piece(&sealed.pieces, (sealed.slice, groups), last_end, work);
+        self.gag.combined().insert_small_slice(&sealed.pieces, (sealed.slice, groups), last_end, work);
         self.pieces[at].slice += 1;
         if self.pieces[at].first_end().is_none() {
             self.pieces.remove(at);
@@ -287,16 +287,16 @@ impl OpenWindows {
             if groups >= limits.parts_min {
                 work.spend(groups);
                 self.step = Step::Evict;
-                return self.waiting.take_parts(window, graph, groups_at_once, hand_on);
+                return self.coalescer.take_parts(window, graph, groups_at_once, hand_on);
             }
             if let Some(halves) = graph.halves() {
                 work.spend(groups);
                 self.step = Step::Evict;
-                return self.waiting.take(window, SmallWindow::Halves(halves), groups_at_once, hand_on);
+                return self.coalescer.take(window, SmallWindow::Halves(halves), groups_at_once, hand_on);
             }
         }
         // Groups may get other numbers.
-        self.waiting.leave_in_parts(hand_on)?;
+        self.coalescer.leave_in_parts(hand_on)?;
         if self.gag.combine(work) {
             self.step = Step::ReadOut(0);
         }
@@ -321,7 +321,7 @@ impl OpenWindows {
         let (mut next, version) = (first, self.gag.keys_version());
         match self.gag.window().filter(|(_, entries)| !entries.is_empty()) {
             Some((table, entries)) if first > 0 || !is_small(table, entries, groups_at_once) => {
-                self.waiting.leave(hand_on)?;
+                self.coalescer.leave(hand_on)?;
                 while next < entries.len() && (next == first || !work.is_done()) {
                     let entries = entries.part(work.part(table.work_per_group(), next..entries.len(), groups_at_once));
                     let window = ClosedWindow { groups: entries.len(), ..window };
@@ -337,9 +337,9 @@ impl OpenWindows {
             Some((table, entries)) => {
                 work.spend(entries.len());
                 let small = SmallWindow::Entries(table, entries, version);
-                self.waiting.take(window, small, groups_at_once, hand_on)?;
+                self.coalescer.take(window, small, groups_at_once, hand_on)?;
             }
-            None if self.window == Window::Global => self.waiting.take_empty(window),
+            None if self.window == Window::Global => self.coalescer.take_empty(window),
             None => {}
         }
         self.step = Step::Evict;
@@ -374,10 +374,10 @@ impl OpenWindows {
         work: &mut Work,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let OpenWindows { corrections, waiting, .. } = self;
+        let OpenWindows { corrections, coalescer, .. } = self;
         let corrections = corrections.as_mut().expect("windows are being corrected");
         let mut report = |window, table: &Table, entries: Chosen<'_>| {
-            waiting.take_or_hand_on(window, (table, entries), groups_at_once, hand_on)
+            coalescer.take_or_hand_on(window, (table, entries), groups_at_once, hand_on)
         };
         if !corrections.advance(groups_at_once, work, &mut report)? {
             return Ok(());
@@ -407,7 +407,7 @@ impl OpenWindows {
         } else if self.window == Window::Global {
             Some(Micros::MAX).filter(|_| self.closed_until < Micros::MAX)
         } else {
-            self.sealed.first_end().into_iter().chain(self.pieces.iter().filter_map(SealedPieces::first_end)).min()
+            self.sealed.first_end().into_iter().chain(self.pieces.iter().filter_map(ClosedSmallSlices::first_end)).min()
         }
     }
 
@@ -416,12 +416,12 @@ impl OpenWindows {
         self.sealed.len() + self.pieces.iter().map(|sealed| sealed.pieces.ids().len() - sealed.slice).sum::<usize>()
     }
 
-    /// Bytes of memory held by tables. Pieces are their worker's.
+    /// Bytes of memory held by tables. Small slices are their worker's.
     pub fn bytes(&self) -> usize {
         let arriving = self.arriving.iter().map(|(_, table)| table);
         let tables: usize = self.sealed.bytes() + arriving.chain(&self.unneeded).map(Table::bytes).sum::<usize>();
         let corrections = self.corrections.as_ref().map_or(0, |corrections| corrections.bytes());
         let early = self.early.as_ref().map_or(0, EarlyReport::bytes);
-        tables + self.gag.bytes() + self.waiting.bytes() + corrections + early
+        tables + self.gag.bytes() + self.coalescer.bytes() + corrections + early
     }
 }

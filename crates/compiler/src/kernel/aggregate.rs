@@ -8,8 +8,8 @@ use pelton_data::Block;
 use pelton_data::abi::{SliceTable, Status};
 use pelton_data::aggregate::{Accumulate, position};
 use pelton_state::kernel::{KernelError, Scratch};
-use pelton_state::pieces::PieceWriter;
 use pelton_state::slice::SliceRows;
+use pelton_state::small_slices::SmallSliceWriter;
 use pelton_state::table::{Entries, IntegerMode, KeyLayout, KeyRows, Positions, Table};
 
 use super::by_lookup::ByLookup;
@@ -175,7 +175,7 @@ impl Aggregation {
         call: &Call<'_>,
         arguments: &Arguments,
         (slices, ends, some): (&[SliceRows], &[usize], Range<usize>),
-        pieces: &mut PieceWriter,
+        pieces: &mut SmallSliceWriter,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
         if let Grouping::Single = self.grouping {
@@ -255,7 +255,7 @@ impl Aggregation {
     }
 
     /// As [`Aggregation::fold`], all rows of some slices, which follow each other.
-    pub(crate) fn fold_pieces(&self, block: &Block, slices: &[SliceRows], pieces: &mut PieceWriter) {
+    pub(crate) fn fold_pieces(&self, block: &Block, slices: &[SliceRows], pieces: &mut SmallSliceWriter) {
         for SliceRows { slice, rows, .. } in slices.iter().filter(|slice| !slice.rows.is_empty()) {
             let entry = pieces.place_single(*slice);
             self.fold_into(block, pieces.values(), entry, Kept::Range(rows.start, rows.end));

@@ -4,9 +4,9 @@
 use pelton_data::window::ResultKind;
 
 use super::{CompleteWindows, HeldSlices, OpenCounts, RowCounter, Shape};
+use crate::coalesce::CopiedGroups;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{Remainder, Table};
-use crate::waiting::CopiedGroups;
 use crate::window::ClosedWindow;
 
 /// Stands for a slice of a key: what it has accumulated may take no bytes.
@@ -32,7 +32,7 @@ impl RowCounter {
         out.column(&column(&|key| held(key).totals as i64));
         out.column(&column(&|key| i64::from(held(key).running.is_some())));
         let places = keys.iter().flat_map(|key| key.open.into_iter().chain(held(key).all_places()));
-        let units = self.values.placed_units();
+        let units = self.values.unkeyed_units();
         let entries: Vec<u32> = places.map(|place| place * units).collect();
         // Whoever reads asks for no more room than there are bytes.
         out.column(&vec![PLACED; entries.len()]);
@@ -77,7 +77,7 @@ impl RowCounter {
                 self.held[mark] = HeldSlices { places, totals: totals[at] as usize, running };
             }
         }
-        let units = self.values.placed_units();
+        let units = self.values.unkeyed_units();
         let entries: Vec<u32> = taken.into_iter().map(|place| place * units).collect();
         self.values.read_values((&entries).into(), input)
     }

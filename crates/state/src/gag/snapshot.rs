@@ -7,7 +7,7 @@ use pelton_data::Micros;
 
 use super::{Combined, Gag, Nodes, Slice};
 use crate::layout::EntryLayout;
-use crate::pieces::Pieces;
+use crate::small_slices::SmallSlices;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{Chosen, Table};
 
@@ -96,7 +96,7 @@ impl Combined {
     ///
     /// # Panics
     /// Where the source of the pieces is not known.
-    pub(crate) fn keys_of(&self, pieces: &Pieces) -> &Table {
+    pub(crate) fn keys_of(&self, pieces: &SmallSlices) -> &Table {
         let source = self.sources.iter().find(|source| source.is_of(pieces));
         source.expect("pieces come from a source that is known").keys()
     }

@@ -1,4 +1,4 @@
-//! Pieces of slices into the graph: their groups have numbers of their own, whose keys are looked at once, and searched for only beside slices of other sources. Slices that have all groups mostly have them in
+//! Small slices into the graph: their groups have numbers of their own, the keys of which are looked up once, and searched for only where slices of other sources are held.
 //! one order, which the workers that make pieces are told: their lists then come in the order of the graph's numbers.
 
 use std::ops::Range;
@@ -9,7 +9,7 @@ use pelton_data::Micros;
 use super::two_stacks::SliceStacks;
 use super::{Combined, Nodes, RENUMBERED_GROUPS_MIN};
 use crate::layout::EntryLayout;
-use crate::pieces::{GroupOrder, PieceSource, Pieces};
+use crate::small_slices::{GroupOrder, SmallSliceSource, SmallSlices};
 use crate::table::{ABSENT, Chosen, SummedRows, Table};
 use crate::work::Work;
 
@@ -19,7 +19,7 @@ const TOLD_GROUPS_MIN: usize = 32;
 /// Where pieces come from whose numbers are of the same groups.
 #[derive(Debug)]
 pub(super) struct Source {
-    id: Arc<PieceSource>,
+    id: Arc<SmallSliceSource>,
     /// The keys of its groups, by its numbers.
     keys: Table,
     /// The numbers that these groups have in the graph, as far as they are known; else [`ABSENT`].
@@ -40,7 +40,7 @@ pub(super) struct Source {
 #[derive(Debug, Default)]
 pub(super) struct Origins {
     /// Where the pieces come from that came last,
-    recent: Weak<PieceSource>,
+    recent: Weak<SmallSliceSource>,
     /// and the end of the last window that their slices count in.
     recent_last_end: Option<Micros>,
     /// The end of the last window that other slices count in which are held.
@@ -49,7 +49,7 @@ pub(super) struct Origins {
 
 impl Origins {
     /// A slice comes whose last window ends then: a piece from that source, or a table.
-    pub(super) fn note(&mut self, source: Option<&Arc<PieceSource>>, last_end: Micros) {
+    pub(super) fn note(&mut self, source: Option<&Arc<SmallSliceSource>>, last_end: Micros) {
         let Some(source) = source else {
             self.others_last_end = self.others_last_end.max(Some(last_end));
             return;
@@ -69,7 +69,7 @@ impl Origins {
 
 impl Source {
     /// Nothing is known of the source of these pieces. Another one, which is no longer needed, gives its memory.
-    fn new(pieces: &Pieces, numbering: u64, unneeded: Option<Source>) -> Source {
+    fn new(pieces: &SmallSlices, numbering: u64, unneeded: Option<Source>) -> Source {
         let same = unneeded.filter(|source| Arc::ptr_eq(source.keys.layout(), pieces.keys().layout()));
         let (mut keys, mut to, unknown) = match same {
             Some(Source { keys, to, unknown, .. }) => (keys, to, unknown),
@@ -81,7 +81,7 @@ impl Source {
     }
 
     /// Whether these pieces come from here.
-    pub(super) fn is_of(&self, pieces: &Pieces) -> bool {
+    pub(super) fn is_of(&self, pieces: &SmallSlices) -> bool {
         Arc::ptr_eq(&self.id, pieces.source())
     }
 
@@ -91,7 +91,7 @@ impl Source {
     }
 
     /// Takes the keys that these pieces are the first to have.
-    fn learn(&mut self, pieces: &Pieces) {
+    fn learn(&mut self, pieces: &SmallSlices) {
         let new = pieces.keys().groups();
         if new > 0 {
             self.keys.append_keys(pieces.keys(), Chosen::first(new));
@@ -156,7 +156,7 @@ impl Source {
 
 impl Combined {
     /// Takes note of the groups of pieces, those of one source in their order.
-    pub(crate) fn add_source(&mut self, pieces: &Pieces) {
+    pub(crate) fn add_source(&mut self, pieces: &SmallSlices) {
         let numbering = self.numberings;
         let known = self.sources.iter().position(|source| Arc::ptr_eq(&source.id, pieces.source()));
         let at = known.unwrap_or_else(|| {
@@ -173,9 +173,9 @@ impl Combined {
     ///
     /// # Panics
     /// Where the source of the pieces is not known.
-    pub(crate) fn insert_piece(
+    pub(crate) fn insert_small_slice(
         &mut self,
-        pieces: &Pieces,
+        pieces: &SmallSlices,
         (index, groups): (usize, Range<usize>),
         last_end: Micros,
         work: &mut Work,
@@ -228,7 +228,7 @@ impl Combined {
         }
     }
 
-    /// Adds so many slices that follow each other, as [`Combined::insert_piece`] does, each of which completes a window; the first is that with this index, and the last
+    /// Adds so many slices that follow each other, as [`Combined::insert_small_slice`] does, each of which completes a window; the first is that with this index, and the last
     /// window of it ends at `last_end`, and of each other `slide` later. Not those from the first on whose window would lack a group, or whose groups are not
     /// known. Returns how many have been added.
     ///
@@ -236,7 +236,7 @@ impl Combined {
     /// Where there are more than [`Combined::run_max`] says, or as there.
     pub(crate) fn insert_run(
         &mut self,
-        pieces: &Pieces,
+        pieces: &SmallSlices,
         (first, count): (usize, usize),
         (last_end, slide): (Micros, Micros),
     ) -> usize {
@@ -270,12 +270,12 @@ impl Combined {
     }
 
     /// Where these pieces come from.
-    fn source(&mut self, pieces: &Pieces) -> &mut Source {
+    fn source(&mut self, pieces: &SmallSlices) -> &mut Source {
         source_of(&mut self.sources, pieces, self.numberings)
     }
 
     /// Appends the numbers that groups of pieces have here.
-    fn number(&mut self, pieces: &Pieces, groups: &[u32], listed: &mut Vec<u32>) {
+    fn number(&mut self, pieces: &SmallSlices, groups: &[u32], listed: &mut Vec<u32>) {
         let source = self.source(pieces);
         listed.extend(groups.iter().map(|&group| source.to[group as usize]));
         if !listed.contains(&ABSENT) {
@@ -324,7 +324,7 @@ impl Combined {
 }
 
 /// Where these pieces come from.
-fn source_of<'s>(sources: &'s mut [Source], pieces: &Pieces, numberings: u64) -> &'s mut Source {
+fn source_of<'s>(sources: &'s mut [Source], pieces: &SmallSlices, numberings: u64) -> &'s mut Source {
     let source = sources.iter_mut().find(|source| source.is_of(pieces));
     let source = source.expect("pieces come from a source that is known");
     source.keep_up(numberings);

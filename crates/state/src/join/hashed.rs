@@ -13,7 +13,7 @@ use crate::vector::prefetch;
 const CACHED_BYTES: usize = 1 << 20;
 
 /// Keys whose slots are prefetched before the first of them is read.
-const AHEAD: usize = 64;
+const PREFETCH_KEYS: usize = 64;
 
 /// A key and its matches. A slot without matches is free.
 #[derive(Debug, Clone, Copy, Default)]
@@ -155,9 +155,9 @@ impl HashedIndex {
         is_equal: impl Fn(usize, Matches) -> bool,
         found: &mut Vec<Matches>,
     ) {
-        let mut searches = [(0, 0); AHEAD];
-        for first in (0..count).step_by(AHEAD) {
-            let chunk = first..count.min(first + AHEAD);
+        let mut searches = [(0, 0); PREFETCH_KEYS];
+        for first in (0..count).step_by(PREFETCH_KEYS) {
+            let chunk = first..count.min(first + PREFETCH_KEYS);
             for (search, at) in searches.iter_mut().zip(chunk.clone()) {
                 let hash = self.keys.hash(word(at));
                 let partition = self.partitioning.partition(hash);

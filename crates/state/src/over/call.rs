@@ -9,19 +9,19 @@ use pelton_data::over::{OverCall, OverFunction};
 use super::extreme::{Candidates, Key};
 use super::frame::{Bounds, Moves, Step};
 use super::held::Held;
-use super::own::OwnState;
 use super::planned::PlannedCall;
 use super::row_store::ColumnStore;
 use super::scanned::Scanned;
 use super::sum::FrameSum;
 use super::text::TextState;
 use super::totals::{Entering, Totals};
+use super::udaf::UdafState;
 use super::valid_count::ValidCount;
 use super::value::{Counts, DecimalMean, Form, Overflow, Results, Value};
 use super::variance::Variances;
 use crate::aggregates::{Aggregate, Minimum, Variance};
 use crate::snapshot::{Reader, SnapshotError, Writer};
-use crate::vector::{extend_asking, vectorised};
+use crate::vector::{extend_prefetching, vectorised};
 
 /// What a call remembers of the rows of one key.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) enum CallState {
     Decimal(FrameState<i128>),
     Bytes(TextState),
     /// Rows and states.
-    Own(Box<OwnState>),
+    Udaf(Box<UdafState>),
     /// Nothing: an earlier call has what it is computed from.
     OfAnother,
 }
@@ -151,8 +151,8 @@ impl CallState {
         }
         let call = &planned.call;
         if let OverFunction::Own { function, condition, .. } = &call.function {
-            let state = OwnState::new(function, call.frame.is_bounded(), condition.is_some());
-            return CallState::Own(Box::new(state));
+            let state = UdafState::new(function, call.frame.is_bounded(), condition.is_some());
+            return CallState::Udaf(Box::new(state));
         }
         match argument {
             None if call.function == (OverFunction::Rank { is_dense: true }) => CallState::Times(0),
@@ -173,7 +173,7 @@ impl CallState {
             CallState::Float(state) => state.write_to(out),
             CallState::Decimal(state) => state.write_to(out),
             CallState::Bytes(state) => state.write_to(out),
-            CallState::Own(state) => state.write_to(out)?,
+            CallState::Udaf(state) => state.write_to(out)?,
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl CallState {
             CallState::Float(state) => state.read_from(rows, input),
             CallState::Decimal(state) => state.read_from(rows, input),
             CallState::Bytes(state) => state.read_from(rows, input),
-            CallState::Own(state) => state.read_from((rows, columns), input),
+            CallState::Udaf(state) => state.read_from((rows, columns), input),
         }
     }
 
@@ -207,7 +207,7 @@ impl CallState {
             CallState::Float(state) => state.bytes(),
             CallState::Decimal(state) => state.bytes(),
             CallState::Bytes(state) => state.bytes(),
-            CallState::Own(state) => size_of::<OwnState>() + state.bytes(),
+            CallState::Udaf(state) => size_of::<UdafState>() + state.bytes(),
         }
     }
 }
@@ -403,8 +403,8 @@ impl<T: Value> FrameState<T> {
         vectorised(
             #[inline(always)]
             || match is_largest {
-                false => extend_asking(keys, run.values, |value| value.key()),
-                true => extend_asking(keys, run.values, |value| value.key().reversed()),
+                false => extend_prefetching(keys, run.values, |value| value.key()),
+                true => extend_prefetching(keys, run.values, |value| value.key().reversed()),
             },
         );
         if let Some(nulls) = &run.nulls {

@@ -11,12 +11,12 @@ use arrow::error::ArrowError;
 use pelton_data::Micros;
 use pelton_data::over::OverColumn;
 
+use super::deferred::{DeferredRows, Due};
 use super::frame::Bounds;
 use super::keys::Grouped;
 use super::pending::Ordered;
 use super::row_store::Coming;
 use super::value::{Column, Results};
-use super::waiting::{Due, Waiting};
 use super::{Columns, OverRows, inverse, state_error};
 use crate::kernel::KernelError;
 
@@ -33,25 +33,25 @@ impl OverRows {
     /// Takes rows in order, and returns those whose frames are whole, about so many, with the values of their calls.
     pub(super) fn follow(
         &mut self,
-        waiting: &mut Waiting,
+        deferred: &mut DeferredRows,
         pieces: Vec<Ordered>,
         (until, rows_max): (i64, usize),
     ) -> Result<Option<RecordBatch>, KernelError> {
         for piece in pieces {
-            self.come(waiting, piece).map_err(state_error)?;
+            self.come(deferred, piece).map_err(state_error)?;
         }
-        waiting.pass(until, until == i64::MAX, &mut self.partitions);
-        let due = waiting.take_due(rows_max);
+        deferred.pass(until, until == i64::MAX, &mut self.partitions);
+        let due = deferred.take_due(rows_max);
         if due.is_empty() {
             return Ok(None);
         }
-        let rows = self.compute_due(waiting, &due)?;
-        waiting.leave(&due).map_err(state_error)?;
+        let rows = self.compute_due(deferred, &due)?;
+        deferred.leave(&due).map_err(state_error)?;
         Ok(Some(rows))
     }
 
     /// Takes rows in order, which wait.
-    fn come(&mut self, waiting: &mut Waiting, piece: Ordered) -> Result<(), ArrowError> {
+    fn come(&mut self, deferred: &mut DeferredRows, piece: Ordered) -> Result<(), ArrowError> {
         let time = self.spec.time.map(|time| time.index);
         let piece = piece.alone(time)?;
         let ticks = piece.ticks();
@@ -77,33 +77,33 @@ impl OverRows {
             }
         }
         let ticks = ticks.values().to_vec();
-        waiting.add(piece.batch(time)?, keys, ticks, &mut self.partitions);
+        deferred.add(piece.batch(time)?, keys, ticks, &mut self.partitions);
         // Its number and its time.
         lengths.into_iter().for_each(|(number, rows)| self.measure(number, 2 * size_of::<u64>() * rows));
         Ok(())
     }
 
     /// Rows whose frames are whole, with the values of their calls.
-    fn compute_due(&mut self, waiting: &Waiting, due: &[Due]) -> Result<RecordBatch, KernelError> {
+    fn compute_due(&mut self, deferred: &DeferredRows, due: &[Due]) -> Result<RecordBatch, KernelError> {
         let mut order: Vec<u32> = (0..due.len() as u32).collect();
         order.sort_by_key(|&row| due[row as usize].key);
         let (mut leaving, mut entering, mut ends) = (Vec::new(), Vec::new(), Vec::new());
         for run in order.chunk_by(|&one, &next| due[one as usize].key == due[next as usize].key) {
             let key = due[run[0] as usize].key as usize;
             let partition = &self.partitions[key];
-            let of_key = partition.waiting();
+            let of_key = partition.deferred();
             let mut end = of_key.entered;
             for row in of_key.left..of_key.left + run.len() as u64 {
-                end = waiting.end.of(row, of_key.rows(), end, &partition.times);
+                end = deferred.end.of(row, of_key.rows(), end, &partition.times);
                 ends.push(end);
             }
             let first = entering.len();
             entering.extend(of_key.numbers(of_key.entered..end));
             leaving.push(Leaving { key, rows: run.len(), entering: first..entering.len() });
         }
-        let picked = waiting.pick(entering.iter().copied());
+        let picked = deferred.pick(entering.iter().copied());
         let arguments = self.arguments.iter().map(|argument| Ok(Column::new(&picked.column(argument.column)?)));
-        let own = self.calls.iter().map(|call| call.own_columns.iter().map(|&column| picked.column(column)).collect());
+        let own = self.calls.iter().map(|call| call.udaf_columns.iter().map(|&column| picked.column(column)).collect());
         let columns = Columns {
             arguments: arguments.collect::<Result<_, ArrowError>>().map_err(state_error)?,
             ticks: Vec::new().into(),
@@ -121,7 +121,7 @@ impl OverRows {
         let values = results.into_iter().zip(&self.calls);
         let values = values.map(|(results, call)| take(&results.finish(&call.call.data_type), &places, None));
         let values: Vec<ArrayRef> = values.collect::<Result<_, ArrowError>>().map_err(state_error)?;
-        let picked = waiting.pick(due.iter().map(|due| due.number));
+        let picked = deferred.pick(due.iter().map(|due| due.number));
         let columns = self.spec.columns.iter().map(|column| match column {
             OverColumn::Input(column) => picked.column(*column),
             OverColumn::Value(call) => Ok(values[*call].clone()),
@@ -141,7 +141,7 @@ impl OverRows {
         results: &mut [Results],
     ) -> Result<(), KernelError> {
         let partition = &mut self.partitions[key];
-        let (first, position) = (partition.waiting().left, partition.waiting().entered);
+        let (first, position) = (partition.deferred().left, partition.deferred().entered);
         for (kept, column) in partition.kept.iter_mut().zip(&columns.arguments) {
             if let Some(kept) = kept {
                 kept.append(column, false, entering.clone());
@@ -158,7 +158,7 @@ impl OverRows {
         let rows = entering.len();
         self.compute_calls(key, columns, (entering, position), results)?;
         let partition = &mut self.partitions[key];
-        let of_key = partition.waiting_mut();
+        let of_key = partition.deferred_mut();
         of_key.leave(ends.len());
         of_key.entered = position + rows as u64;
         partition.forget(&self.frames, &self.arguments);
@@ -168,7 +168,7 @@ impl OverRows {
 
     /// Up to which time all rows have left, where they come up to `passed`.
     pub fn left_until(&self, passed: Micros) -> Micros {
-        let first = self.waiting.as_ref().and_then(Waiting::first_tick);
+        let first = self.deferred.as_ref().and_then(DeferredRows::first_tick);
         let ticks = first.zip(self.spec.time).map(|(tick, time)| tick.saturating_mul(time.micros_per_tick));
         ticks.map_or(passed, |first| passed.min(first))
     }

@@ -8,7 +8,7 @@ use pelton_data::percentile::{between, continuous_place, discrete_place};
 use super::call::{KeyRows, Run, Scratch, push};
 use super::distinct::DistinctSums;
 use super::frequencies::{Findable, Frequencies};
-use super::ranked::Ranked;
+use super::order_statistics::OrderStatistics;
 use super::value::{Counts, DecimalMean, Overflow, Results, Value};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
@@ -35,7 +35,7 @@ pub(super) struct HeldValues<K> {
     /// How often each comes, where distinct ones are looked for.
     frequencies: Option<Frequencies<K>>,
     /// In their order, each once where distinct ones are looked for.
-    ranked: Option<Ranked<K>>,
+    ranked: Option<OrderStatistics<K>>,
 }
 
 /// The rows of a frame whose values are held.
@@ -84,7 +84,7 @@ impl<K: Findable> HeldValues<K> {
         let has_modes = any(|function| *function == OverFunction::Mode);
         let has_percentiles = any(|function| matches!(function, OverFunction::Percentile { .. }));
         let frequencies = counts_values.then(|| Frequencies::new(has_modes));
-        let ranked = has_percentiles.then(Ranked::new);
+        let ranked = has_percentiles.then(OrderStatistics::new);
         (!calls.is_empty()).then_some(HeldValues { frequencies, ranked })
     }
 
@@ -116,7 +116,7 @@ impl<K: Findable> HeldValues<K> {
     }
 
     /// Those in their order.
-    fn ranked(&self) -> &Ranked<K> {
+    fn ranked(&self) -> &OrderStatistics<K> {
         self.ranked.as_ref().expect("values are in order where there are percentiles")
     }
 
@@ -164,7 +164,7 @@ impl<K: Findable> HeldValues<K> {
 
     /// Bytes of memory held elsewhere.
     pub fn bytes(&self) -> usize {
-        self.frequencies.as_ref().map_or(0, Frequencies::bytes) + self.ranked.as_ref().map_or(0, Ranked::bytes)
+        self.frequencies.as_ref().map_or(0, Frequencies::bytes) + self.ranked.as_ref().map_or(0, OrderStatistics::bytes)
     }
 }
 
@@ -281,7 +281,11 @@ impl<T: Value> Held<T> {
     }
 }
 
-fn continuous_percentile<T: Value>(ranked: &Ranked<T::Key>, fraction: f64, is_descending: bool) -> Option<f64> {
+fn continuous_percentile<T: Value>(
+    ranked: &OrderStatistics<T::Key>,
+    fraction: f64,
+    is_descending: bool,
+) -> Option<f64> {
     let last = ranked.len().checked_sub(1)?;
     let (place, share) = continuous_place(ranked.len(), fraction, is_descending);
     let value = |place: usize| T::of_key(*ranked.nth(place)).float();

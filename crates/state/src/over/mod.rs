@@ -2,8 +2,8 @@
 //!
 //! Rows wait until the watermark has passed their time, or come to it where that is enough, and leave in the order of their times ([`Pending`]). Those of each key are
 //! brought together, column by column; what a key's frames look back at is kept in a [`row_store`], and each call follows its
-//! [`frame`] over the key's rows in loops of its own ([`call`], over [`totals`], [`sum`], [`extreme`], [`held`], [`text`] and [`own`]), as many rows at a time as lie alike. Results go back to the places of their rows. Rows whose frames end after them
-//! wait for the rows behind them ([`waiting`], [`following`]).
+//! [`frame`] over the key's rows in loops of its own ([`call`], over [`totals`], [`sum`], [`extreme`], [`held`], [`text`] and [`udaf`]), as many rows at a time as lie alike. Results go back to the places of their rows. Rows whose frames end after them
+//! wait for the rows behind them ([`deferred`], [`following`]).
 
 mod pending;
 
@@ -15,7 +15,7 @@ mod value;
 
 mod valid_count;
 
-mod kept;
+mod retained;
 
 mod scan;
 
@@ -33,7 +33,7 @@ mod extreme;
 
 mod frequencies;
 
-mod ranked;
+mod order_statistics;
 
 mod held;
 
@@ -45,7 +45,7 @@ mod number;
 
 mod distinct;
 
-mod own;
+mod udaf;
 
 mod planned;
 
@@ -53,7 +53,7 @@ mod keys;
 
 mod partition;
 
-mod waiting;
+mod deferred;
 
 mod following;
 
@@ -72,19 +72,19 @@ use pelton_data::column::{bytes_beside, row_bytes};
 use pelton_data::over::{Frame, OverCall, OverColumn, OverFunction, OverSpec};
 use pelton_data::{Micros, TimeColumn};
 
+use self::deferred::{DeferredRows, EndTicks};
 use self::frame::{Bounds, FrameTicks};
-use self::kept::Kept;
 use self::keys::{Grouped, Keys};
 use self::partition::Partition;
 pub use self::pending::Arriving;
 use self::pending::{Ordered, Pending};
-use self::planned::{ArgumentRows, Place, PlannedCall, Scratches};
+use self::planned::{ArgumentRows, PlannedCall, RunRows, Scratches};
+use self::retained::RetainedColumn;
 use self::row_store::{ColumnStore, Coming};
 use self::scanned::Scanned;
 use self::short::is_short;
 use self::text::TextStore;
 use self::value::{Column, Form, Results};
-use self::waiting::{EndTicks, Waiting};
 use crate::aggregates::SumFloat;
 use crate::kernel::KernelError;
 
@@ -124,7 +124,7 @@ pub struct OverRows {
     looks_back: Option<i64>,
     pending: Pending,
     /// Rows whose frames end after them, where frames do.
-    waiting: Option<Waiting>,
+    deferred: Option<DeferredRows>,
     /// None where all rows are of one key.
     keys: Option<Keys>,
     partitions: Vec<Partition>,
@@ -195,7 +195,7 @@ impl OverRows {
             frames,
             arguments,
             pending: Pending::default(),
-            waiting: spec.frame_end().map(|end| Waiting::new(EndTicks::new(end, micros_per_tick))),
+            deferred: spec.frame_end().map(|end| DeferredRows::new(EndTicks::new(end, micros_per_tick))),
             keys,
             partitions: Vec::new(),
             partitions_bytes: 0,
@@ -242,10 +242,10 @@ impl OverRows {
         let until = self.pending.last_of(last, rows_max);
         self.pending.pass(until.min(complete));
         let pieces = self.pending.take_until(until, time, self.peers_together).map_err(state_error)?;
-        if let Some(mut waiting) = self.waiting.take() {
-            let rows = self.follow(&mut waiting, pieces, (until, rows_max));
-            let has_more = waiting.has_due();
-            self.waiting = Some(waiting);
+        if let Some(mut deferred) = self.deferred.take() {
+            let rows = self.follow(&mut deferred, pieces, (until, rows_max));
+            let has_more = deferred.has_due();
+            self.deferred = Some(deferred);
             let passed = if until < last { (until + 1) * micros_per_tick } else { watermark };
             // A time before the watermark asks for another turn.
             let passed = if has_more { passed.min(watermark.saturating_sub(1)) } else { passed };
@@ -285,15 +285,15 @@ impl OverRows {
 
     /// Rows that wait.
     pub fn waiting_rows(&self) -> usize {
-        self.pending.rows() + self.waiting.as_ref().map_or(0, Waiting::rows)
+        self.pending.rows() + self.deferred.as_ref().map_or(0, DeferredRows::rows)
     }
 
     /// Bytes of memory held.
     pub fn bytes(&self) -> usize {
         let keys = self.keys.as_ref().map_or(0, Keys::bytes);
         let reserved = self.partitions.capacity() - self.partitions.len();
-        let waiting = self.waiting.as_ref().map_or(0, Waiting::bytes);
-        self.pending.bytes() + waiting + keys + self.partitions_bytes + reserved * size_of::<Partition>()
+        let deferred = self.deferred.as_ref().map_or(0, DeferredRows::bytes);
+        self.pending.bytes() + deferred + keys + self.partitions_bytes + reserved * size_of::<Partition>()
     }
 
     /// Rows that are in order, with the values of their calls.
@@ -315,7 +315,7 @@ impl OverRows {
         let columns = self.arguments.iter().map(|argument| by_key(ordered.column(argument.column, time)));
         let arguments = columns.map(|column| Ok(Column::new(&column?))).collect::<Result<_, ArrowError>>();
         let own = self.calls.iter().map(|call| {
-            let columns = call.own_columns.iter().map(|&column| by_key(ordered.column(column, time)));
+            let columns = call.udaf_columns.iter().map(|&column| by_key(ordered.column(column, time)));
             columns.collect::<Result<Vec<ArrayRef>, ArrowError>>()
         });
         let own = own.collect::<Result<_, ArrowError>>().map_err(state_error)?;
@@ -359,7 +359,7 @@ impl OverRows {
     fn add_partitions(&mut self, count: usize) {
         while self.partitions.len() < count {
             let mut partition = Partition::new(&self.calls, &self.arguments, self.frames.len(), self.keys.is_none());
-            partition.waiting = self.spec.frame_end().map(|_| Box::default());
+            partition.deferred = self.spec.frame_end().map(|_| Box::default());
             self.partitions.push(partition);
         }
     }
@@ -447,7 +447,7 @@ impl OverRows {
                 let (kept, scanned) = (partition.kept[argument].as_ref(), partition.scanned[argument].as_ref());
                 ArgumentRows { values, kept, scanned }
             });
-            let place = Place { rows: rows.clone(), position, bounds: &self.bounds[planned.frame] };
+            let place = RunRows { rows: rows.clone(), position, bounds: &self.bounds[planned.frame] };
             planned.compute(state, (argument, own), place, &mut self.scratch, (index, &mut *results))?;
         }
         results.iter_mut().for_each(Results::end_run);
@@ -510,15 +510,15 @@ impl Argument {
         (!self.frames_scanned.is_empty()).then(Scanned::new::<SumFloat>)
     }
 
-    fn store(&self) -> Option<Kept> {
+    fn store(&self) -> Option<RetainedColumn> {
         if self.frames_kept.is_empty() && self.rows_kept.is_none() {
             return None;
         }
         Some(match self.form {
-            Form::Integer => Kept::Integers(ColumnStore::new(self.nullable, self.rows_hint)),
-            Form::Float => Kept::Floats(ColumnStore::new(self.nullable, self.rows_hint)),
-            Form::Decimal => Kept::Decimals(ColumnStore::new(self.nullable, self.rows_hint)),
-            Form::Bytes => Kept::Bytes(TextStore::default()),
+            Form::Integer => RetainedColumn::Integers(ColumnStore::new(self.nullable, self.rows_hint)),
+            Form::Float => RetainedColumn::Floats(ColumnStore::new(self.nullable, self.rows_hint)),
+            Form::Decimal => RetainedColumn::Decimals(ColumnStore::new(self.nullable, self.rows_hint)),
+            Form::Bytes => RetainedColumn::Bytes(TextStore::default()),
         })
     }
 }

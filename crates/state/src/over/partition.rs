@@ -2,12 +2,12 @@
 
 use super::Argument;
 use super::call::CallState;
+use super::deferred::DeferredOfKey;
 use super::frame::FrameTicks;
-use super::kept::Kept;
 use super::planned::PlannedCall;
+use super::retained::RetainedColumn;
 use super::row_store::ColumnStore;
 use super::scanned::Scanned;
-use super::waiting::WaitingOfKey;
 
 /// The rows of one key.
 #[derive(Debug)]
@@ -20,13 +20,13 @@ pub(super) struct Partition {
     pub starts: Vec<u64>,
     pub times: ColumnStore<i64>,
     /// For each argument what is kept of it.
-    pub kept: Vec<Option<Kept>>,
+    pub kept: Vec<Option<RetainedColumn>>,
     /// For each argument what sums of several frames share.
     pub scanned: Vec<Option<Scanned<f64>>>,
     /// For each call.
     pub states: Vec<CallState>,
     /// Its rows that wait for others, where frames end after their rows.
-    pub waiting: Option<Box<WaitingOfKey>>,
+    pub deferred: Option<Box<DeferredOfKey>>,
     /// Bytes that all this took when it was measured, and those that may have come since, about.
     pub measured_bytes: usize,
     pub unmeasured_bytes: usize,
@@ -44,7 +44,7 @@ impl Partition {
             kept: arguments.iter().map(Argument::store).collect(),
             scanned: arguments.iter().map(Argument::scanned).collect(),
             states: calls.iter().map(state).collect(),
-            waiting: None,
+            deferred: None,
             measured_bytes: 0,
             unmeasured_bytes: 0,
         }
@@ -53,8 +53,8 @@ impl Partition {
     /// Forgets what no later row looks back at.
     pub fn forget(&mut self, frames: &[FrameTicks], arguments: &[Argument]) {
         let timed = frames.iter().zip(&self.starts).filter(|(frame, _)| frame.length().is_some());
-        let waiting = self.waiting.iter().map(|waiting| waiting.left);
-        self.times.forget(timed.map(|(_, start)| *start).chain(waiting).min().unwrap_or(0));
+        let deferred = self.deferred.iter().map(|deferred| deferred.left);
+        self.times.forget(timed.map(|(_, start)| *start).chain(deferred).min().unwrap_or(0));
         for (kept, argument) in self.kept.iter_mut().zip(arguments) {
             let Some(kept) = kept else { continue };
             let starts = argument.frames_kept.iter().map(|&frame| self.starts[frame]);
@@ -68,19 +68,19 @@ impl Partition {
         }
     }
 
-    pub fn waiting(&self) -> &WaitingOfKey {
-        self.waiting.as_ref().expect("frames end after their rows")
+    pub fn deferred(&self) -> &DeferredOfKey {
+        self.deferred.as_ref().expect("frames end after their rows")
     }
 
-    pub fn waiting_mut(&mut self) -> &mut WaitingOfKey {
-        self.waiting.as_mut().expect("frames end after their rows")
+    pub fn deferred_mut(&mut self) -> &mut DeferredOfKey {
+        self.deferred.as_mut().expect("frames end after their rows")
     }
 
     pub fn bytes(&self) -> usize {
-        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.bytes());
-        let kept: usize = self.kept.iter().flatten().map(Kept::bytes).sum();
+        let deferred = self.deferred.as_ref().map_or(0, |deferred| deferred.bytes());
+        let kept: usize = self.kept.iter().flatten().map(RetainedColumn::bytes).sum();
         let scanned: usize = self.scanned.iter().flatten().map(Scanned::bytes).sum();
         let states: usize = self.states.iter().map(|state| size_of::<CallState>() + state.bytes()).sum();
-        size_of::<Partition>() + self.starts.capacity() * 8 + self.times.bytes() + kept + scanned + states + waiting
+        size_of::<Partition>() + self.starts.capacity() * 8 + self.times.bytes() + kept + scanned + states + deferred
     }
 }

@@ -10,12 +10,12 @@ use pelton_data::over::{Frame, OverCall, OverFunction, OverSpec, Sliding};
 use super::call::{CallState, Run, Scratch};
 use super::frame::Bounds;
 use super::held::HeldCall;
-use super::kept::Kept;
 use super::number::{count_rows, number_times};
-use super::own::OwnRun;
+use super::retained::RetainedColumn;
 use super::scanned::Scanned;
 use super::text::TextRun;
 use super::totals::RUN_ROWS;
+use super::udaf::UdafRun;
 use super::value::{Column, DecimalMean, Form, Overflow, Results};
 use crate::kernel::KernelError;
 
@@ -45,9 +45,9 @@ pub(super) struct PlannedCall {
     /// Whether it is a sum of doubles over a frame of more rows than a run has: such calls of one argument share what runs are scanned for.
     pub is_long_sum: bool,
     /// Of one of the program's own functions, the input's columns that it is computed from,
-    pub own_columns: Vec<usize>,
+    pub udaf_columns: Vec<usize>,
     /// and their types.
-    pub own_types: Vec<DataType>,
+    pub udaf_types: Vec<DataType>,
 }
 
 /// The argument of a call.
@@ -56,13 +56,13 @@ pub(super) struct ArgumentRows<'a> {
     /// Of the rows that are computed.
     pub values: &'a Column,
     /// Of these and those before them, as far as calls look back.
-    pub kept: Option<&'a Kept>,
+    pub kept: Option<&'a RetainedColumn>,
     /// What sums of several frames share.
     pub scanned: Option<&'a Scanned<f64>>,
 }
 
 /// Where the rows of a run are: in their batch, among all rows of their key, and what their frames are.
-pub(super) struct Place<'a> {
+pub(super) struct RunRows<'a> {
     pub rows: Range<usize>,
     pub position: u64,
     pub bounds: &'a Bounds,
@@ -73,10 +73,10 @@ impl PlannedCall {
     pub fn new(spec: &OverSpec, call: &OverCall, frame: usize, argument: Option<usize>, nullable: bool) -> PlannedCall {
         // Rows come into such frames apart from those whose frames they are: values are counted.
         let nullable = nullable || call.frame.end().is_some();
-        let is_own = matches!(call.function, OverFunction::Own { .. });
-        let own_columns: Vec<usize> = call.columns().filter(|_| is_own).collect();
+        let is_udaf = matches!(call.function, OverFunction::Own { .. });
+        let udaf_columns: Vec<usize> = call.columns().filter(|_| is_udaf).collect();
         let type_of = |&column: &usize| spec.input_schema.field(column).data_type().clone();
-        let own_types = own_columns.iter().map(type_of).collect();
+        let udaf_types = udaf_columns.iter().map(type_of).collect();
         let decimal = decimal_mean(spec, call);
         let sliding = call.sliding(spec.argument_type(call));
         let is_float = spec.argument_type(call).is_some_and(|of| Form::of(of) == Form::Float);
@@ -84,7 +84,7 @@ impl PlannedCall {
         let is_long = matches!(call.frame, Frame::Rows { preceding: Some(RUN_ROWS..) });
         let is_long_sum = spec.keys.is_empty() && is_float && is_sum && is_long;
         let (call, held) = (call.clone(), Vec::new());
-        PlannedCall { call, frame, argument, nullable, decimal, held, sliding, is_long_sum, own_columns, own_types }
+        PlannedCall { call, frame, argument, nullable, decimal, held, sliding, is_long_sum, udaf_columns, udaf_types }
     }
 
     /// Has calls computed together that hold the values of one frame and argument alike.
@@ -110,7 +110,7 @@ impl PlannedCall {
     /// No results yet, and room for so many.
     pub fn results(&self, rows: usize) -> Results {
         match self.call.function {
-            OverFunction::Own { .. } => Results::of_own(),
+            OverFunction::Own { .. } => Results::of_udaf(),
             _ => Results::new(&self.call.data_type, rows),
         }
     }
@@ -124,19 +124,19 @@ impl PlannedCall {
         &self,
         state: &mut CallState,
         (argument, own): (Option<ArgumentRows<'_>>, &[ArrayRef]),
-        place: Place<'_>,
+        place: RunRows<'_>,
         scratch: &mut Scratches,
         (index, results): (usize, &mut [Results]),
     ) -> Result<(), KernelError> {
-        let Place { rows, position, bounds } = place;
+        let RunRows { rows, position, bounds } = place;
         let (values, kept, scanned) = match argument {
             Some(ArgumentRows { values, kept, scanned }) => (Some(values), kept, scanned),
             None => (None, None, None),
         };
         let computed = match (state, values) {
             (CallState::OfAnother, _) => Ok(()),
-            (CallState::Own(state), _) => {
-                let run = OwnRun { columns: own, rows, bounds };
+            (CallState::Udaf(state), _) => {
+                let run = UdafRun { columns: own, rows, bounds };
                 results[index].push_array(state.compute(&run).map_err(KernelError::Expression)?);
                 Ok(())
             }
@@ -149,20 +149,20 @@ impl PlannedCall {
                 Ok(())
             }
             (CallState::Integer(state), Some(Column::Integers(values))) => {
-                let run = Run::new(values, rows, position, bounds, kept.map(Kept::integers));
+                let run = Run::new(values, rows, position, bounds, kept.map(RetainedColumn::integers));
                 state.compute(self, &run, &mut scratch.integers, (index, results))
             }
             (CallState::Float(state), Some(Column::Floats(values))) => {
-                let run = Run::new(values, rows, position, bounds, kept.map(Kept::floats));
+                let run = Run::new(values, rows, position, bounds, kept.map(RetainedColumn::floats));
                 let run = Run { scanned: scanned.filter(|_| self.is_long_sum), ..run };
                 state.compute(self, &run, &mut scratch.floats, (index, results))
             }
             (CallState::Decimal(state), Some(Column::Decimals(values))) => {
-                let run = Run::new(values, rows, position, bounds, kept.map(Kept::decimals));
+                let run = Run::new(values, rows, position, bounds, kept.map(RetainedColumn::decimals));
                 state.compute(self, &run, &mut scratch.decimals, (index, results))
             }
             (CallState::Bytes(state), Some(Column::Bytes(values))) => {
-                let run = TextRun { values, rows, position, bounds, kept: kept.map(Kept::texts) };
+                let run = TextRun { values, rows, position, bounds, kept: kept.map(RetainedColumn::texts) };
                 state.compute(self, &run, (index, results))
             }
             (_, _) => unreachable!("the state has the form of its argument"),

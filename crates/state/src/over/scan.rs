@@ -5,7 +5,7 @@
 
 use super::totals::RUN_ROWS;
 use crate::aggregates::Aggregate;
-use crate::vector::{AHEAD_BYTES, prefetch_behind, vectorised};
+use crate::vector::{PREFETCH_BYTES, prefetch_behind, vectorised};
 
 /// Rows of a group. Groups begin at positions that are multiples of it, so that what is rounded does not depend on how rows were
 /// cut into runs.
@@ -98,7 +98,7 @@ impl<V: Copy> Running<V> {
             || {
                 let mut running = *self;
                 for (group, older) in groups.iter().zip(older) {
-                    prefetch_behind(group, AHEAD_BYTES);
+                    prefetch_behind(group, PREFETCH_BYTES);
                     let so_far = so_far::<O>(*group);
                     running = Running { groups: running.total::<O>(), rest: so_far[GROUP_ROWS - 1] };
                     let mut group_totals = older;

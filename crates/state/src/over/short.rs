@@ -5,7 +5,7 @@ use pelton_data::over::Frame;
 
 use crate::aggregates::Aggregate;
 use crate::snapshot::{Reader, SnapshotError, Writer};
-use crate::vector::{LINE_BYTES, copy_asking, vectorised};
+use crate::vector::{LINE_BYTES, copy_prefetching, vectorised};
 
 /// Frames of at most so many rows are short: to put each together anew costs less than what two stacks do where runs are short,
 const SHORT_ROWS_MAX: u64 = 32;
@@ -50,7 +50,7 @@ impl<V: Copy> ShortFrames<V> {
             let (pieces, longer) = buffer[unused..].split_at_mut(room);
             let pieces = &mut pieces[..values];
             pieces[..preceding].copy_from_slice(&self.recent);
-            copy_asking(&mut pieces[preceding..], entering);
+            copy_prefetching(&mut pieces[preceding..], entering);
             self.recent.copy_from_slice(&pieces[entering.len()..]);
             vectorised(
                 #[inline(always)]

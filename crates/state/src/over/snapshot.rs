@@ -8,9 +8,9 @@ use arrow::datatypes::SchemaRef;
 use pelton_data::block::ticks;
 
 use super::call::{Counted, KeyRows};
+use super::deferred::DeferredRows;
 use super::frame::FrameTicks;
 use super::planned::PlannedCall;
-use super::waiting::Waiting;
 use super::{Argument, OverRows, Partition};
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 
@@ -30,7 +30,7 @@ impl Snapshot for OverRows {
         self.keys.as_ref().map_or(Ok(()), |keys| keys.write_to(out))?;
         out.count(self.partitions.len());
         self.partitions.iter().try_for_each(|partition| partition.write_to(self.needs_times, out))?;
-        self.waiting.as_ref().map_or(Ok(()), |waiting| waiting.write_to(&self.spec.input_schema, out))
+        self.deferred.as_ref().map_or(Ok(()), |deferred| deferred.write_to(&self.spec.input_schema, out))
     }
 
     fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
@@ -46,16 +46,16 @@ impl Snapshot for OverRows {
             self.measure(number, 0);
         }
         self.idle_looked_for_at = self.idle_looked_for_at.max(2 * count);
-        match (&mut self.waiting, self.spec.time) {
-            (Some(waiting), Some(time)) => {
-                waiting.read_from(&self.spec.input_schema, time.index, &mut self.partitions, input)
+        match (&mut self.deferred, self.spec.time) {
+            (Some(deferred), Some(time)) => {
+                deferred.read_from(&self.spec.input_schema, time.index, &mut self.partitions, input)
             }
             _ => Ok(()),
         }
     }
 }
 
-impl Waiting {
+impl DeferredRows {
     /// Writes the rows. Which are due is told by those behind them, and the next watermark.
     fn write_to(&self, schema: &SchemaRef, out: &mut Writer) -> Result<(), SnapshotError> {
         let rows = self.in_order();
@@ -87,7 +87,7 @@ impl Waiting {
             self.add(rows, keys[first..end].to_vec(), ticks, partitions);
             first = end;
         }
-        let are_all = partitions.iter().all(|partition| partition.waiting().rows() == partition.rows);
+        let are_all = partitions.iter().all(|partition| partition.deferred().rows() == partition.rows);
         input.check(are_all, "all rows that have come and not left")
     }
 }
@@ -95,9 +95,9 @@ impl Waiting {
 impl Partition {
     fn write_to(&self, needs_times: bool, out: &mut Writer) -> Result<(), SnapshotError> {
         out.number(self.rows);
-        if let Some(waiting) = &self.waiting {
-            out.number(waiting.left);
-            out.number(waiting.entered);
+        if let Some(deferred) = &self.deferred {
+            out.number(deferred.left);
+            out.number(deferred.entered);
         }
         out.instant(self.last_tick);
         out.column(&self.starts);
@@ -116,11 +116,11 @@ impl Partition {
     ) -> Result<(), SnapshotError> {
         self.rows = input.number("rows of a key")?;
         let (rows, mut computed, mut entered) = (self.rows, self.rows, self.rows);
-        if let Some(waiting) = &mut self.waiting {
+        if let Some(deferred) = &mut self.deferred {
             (computed, entered) = (input.number("rows that have left")?, input.number("rows that are in frames")?);
             input.check(computed <= entered && entered <= rows, "no more rows in frames than there are")?;
             input.check((computed == 0) == (entered == 0), "rows that are in frames of rows that have left")?;
-            (waiting.left, waiting.entered) = (computed, entered);
+            (deferred.left, deferred.entered) = (computed, entered);
         }
         self.last_tick = input.instant("the time of a key's last row")?;
         input.check(rows <= ROWS_MAX, "rows that can be counted")?;
@@ -135,7 +135,7 @@ impl Partition {
             let first = self.times.read_from(rows, input)?;
             let mut timed = frames.iter().zip(&self.starts).filter(|(frame, _)| frame.length().is_some());
             input.check(timed.all(|(_, start)| first <= *start), "frames of times that are kept")?;
-            input.check(self.waiting.is_none() || first <= computed, "times of rows that wait")?;
+            input.check(self.deferred.is_none() || first <= computed, "times of rows that wait")?;
         }
         let mut first_kept = vec![entered; arguments.len()];
         for ((kept, argument), first) in self.kept.iter_mut().zip(arguments).zip(&mut first_kept) {
@@ -156,7 +156,7 @@ impl Partition {
                 counted: Counted::of(planned),
                 valid: kept.and_then(|kept| kept.count_valid_from(frame_start)),
             };
-            state.read_from(&rows, &planned.own_types, input)?;
+            state.read_from(&rows, &planned.udaf_types, input)?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use super::totals::{Entering, Middle, RUN_ROWS, Totals};
 use crate::aggregates::{Aggregate, SumDecimal, SumFloat, SumWide, Takes};
 use crate::snapshot::{Reader, SnapshotError, Writer};
 use crate::two_stacks::TwoStacks;
-use crate::vector::{extend_asking, extend_asking_both};
+use crate::vector::{extend_prefetching, extend_prefetching_both};
 
 /// The sum of a frame that moves forward.
 pub(super) trait FrameSum<T: ArrowNativeType> {
@@ -164,7 +164,7 @@ impl<A: WholeSum> ExactSum<A> {
         let mut entering = entering.between(end, self.end);
         match moves {
             Moves::Nothing => totals.resize(totals.len() + rows - 1, A::total(sum)),
-            Moves::End => extend_asking(totals, entering, |value| {
+            Moves::End => extend_prefetching(totals, entering, |value| {
                 sum = A::add(sum, value.into());
                 A::total(sum)
             }),
@@ -172,7 +172,7 @@ impl<A: WholeSum> ExactSum<A> {
                 self.start += further;
                 for leaving in leaving(start..self.start) {
                     let (now, later) = entering.split_at(leaving.len());
-                    extend_asking_both(totals, now, leaving, |value, leaving| {
+                    extend_prefetching_both(totals, now, leaving, |value, leaving| {
                         sum = A::slide(sum, A::of(value.into()), A::of(leaving.into()));
                         A::total(sum)
                     });

@@ -194,7 +194,7 @@ impl Results {
     }
 
     /// The same, of one of the program's own functions.
-    pub fn of_own() -> Results {
+    pub fn of_udaf() -> Results {
         Results { values: ResultValues::Arrays(Vec::new()), nulls: NullBufferBuilder::new(0) }
     }
 

@@ -8,10 +8,10 @@ use pelton_data::window::ResultKind;
 
 use super::keys::{Keys, LeftRows};
 use super::{Key, KeyedRow, RankedSlice, RankedWindows, WORK_PER_ROW};
+use crate::coalesce::Leaving;
 use crate::correction::{ends_from, first_counted};
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
-use crate::waiting::Leaving;
 use crate::work::Work;
 
 /// Windows that are corrected, of which a part has been.

@@ -7,9 +7,9 @@ use pelton_data::window::{ResultKind, Window};
 
 use super::keys::Keys;
 use super::{Candidates, RankedSlice, RankedWindows, WORK_PER_ROW};
+use crate::coalesce::Leaving;
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
-use crate::waiting::Leaving;
 use crate::window::CloseLimits;
 use crate::work::{SLICES_PER_GROUP, Work};
 

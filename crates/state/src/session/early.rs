@@ -4,9 +4,9 @@ use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::ResultKind;
 
 use super::{Bucket, OpenSessions, Sessions};
-use crate::sealed::SealedSlices;
+use crate::closed_slices::ClosedSlices;
+use crate::coalesce::{Coalescer, Leaving};
 use crate::table::{Merging, Table};
-use crate::waiting::{Leaving, Waiting};
 use crate::window::{CloseLimits, ClosedGroups, ClosedWindow, Contents};
 use crate::work::Work;
 
@@ -96,7 +96,7 @@ impl OpenSessions {
 /// The same slices and tables of sessions, in which nothing is.
 fn empty_copy(open: &OpenSessions) -> OpenSessions {
     let Sessions { layout, times, lateness, buckets, reported, .. } = &open.sessions;
-    let mut sealed = SealedSlices::default();
+    let mut sealed = ClosedSlices::default();
     open.sealed.tables().for_each(|(id, _)| sealed.add(*id, Table::new(layout.clone())));
     let empty = |bucket: &Bucket| {
         let corrections = bucket.corrections.as_ref().map(|_| Box::new(Table::new(layout.clone())));
@@ -104,8 +104,8 @@ fn empty_copy(open: &OpenSessions) -> OpenSessions {
     };
     let (buckets, reported) = (buckets.iter().map(empty).collect(), reported.iter().map(empty).collect());
     let sessions = Sessions { buckets, reported, ..Sessions::new(*times, *lateness, layout) };
-    let (closed_until, waiting) = (open.closed_until, Waiting::new(layout));
-    OpenSessions { sealed, arriving: None, sessions, closed_until, waiting, early: None }
+    let (closed_until, coalescer) = (open.closed_until, Coalescer::new(layout));
+    OpenSessions { sealed, arriving: None, sessions, closed_until, coalescer, early: None }
 }
 
 impl EarlyReport {

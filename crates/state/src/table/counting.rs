@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use pelton_data::aggregate::Accumulator;
 
-use super::places::Place;
+use super::strided::Strided;
 use super::{Chosen, KeyScratch, Table};
 use crate::layout::EntryLayout;
 
@@ -262,7 +262,7 @@ impl CountedKeys {
     }
 
     /// Where entries have both words.
-    fn words(&self) -> Place {
+    fn words(&self) -> Strided {
         let [lacking, held] = self.table.layout().accumulators() else { unreachable!("there are two words") };
         assert_eq!(held.offset, lacking.offset + lacking.width, "the words lie side by side");
         self.table.place(lacking.offset, lacking.width + held.width)

@@ -80,14 +80,14 @@ pub(super) unsafe fn find_in_line<const STRIDE: usize>(
 }
 
 /// The keys of a batch whose searches go on in lines that were not asked for before.
-pub(super) struct Waiting {
+pub(super) struct Unfound {
     rows: [u16; BATCH],
     count: usize,
 }
 
-impl Waiting {
-    pub(super) fn new() -> Waiting {
-        Waiting { rows: [0; BATCH], count: 0 }
+impl Unfound {
+    pub(super) fn new() -> Unfound {
+        Unfound { rows: [0; BATCH], count: 0 }
     }
 
     /// Asks for the line of the slot at which the search for this row's key goes on.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) use self::groups::LentKeys;
 pub(super) use self::groups::ListedGroups;
 use super::key_shape::long_string;
-use super::places::Place;
+use super::strided::Strided;
 use super::{Chosen, Groups, Table};
 use crate::layout::{AccumulatorSlot, EntryLayout, Field, KeyLayout, PACKED_HEADER, is_string};
 
@@ -36,7 +36,7 @@ pub(super) use with_width;
 ///
 /// # Safety
 /// The values must have `W` bytes, and `to` must point to room for as many, apart from the other table.
-pub(super) unsafe fn copy_values<const W: usize>(from: Place, entries: Chosen<'_>, to: *mut u8) {
+pub(super) unsafe fn copy_values<const W: usize>(from: Strided, entries: Chosen<'_>, to: *mut u8) {
     match entries {
         // SAFETY: neighbours lie side by side within their table; the caller promises the room.
         Chosen::Neighbours { first, count } => unsafe {
@@ -72,7 +72,7 @@ unsafe fn fill<const W: usize>(value: &[u8], to: *mut u8, count: usize) {
 ///
 /// # Safety
 /// The values must have `W` bytes.
-unsafe fn move_values<const W: usize>(column: Place, moves: &[(u32, u32)]) {
+unsafe fn move_values<const W: usize>(column: Strided, moves: &[(u32, u32)]) {
     for &(from, to) in moves {
         // SAFETY: both lie within the table; they may be the same.
         unsafe { column.address(to).copy_from(column.address(from), W) };
@@ -156,8 +156,8 @@ impl Table {
             KeyLayout::Integer { .. } => false,
             KeyLayout::Packed { columns, .. } => columns.iter().any(|column| is_string(&column.data_type)),
         };
-        let is_own = list.borrowed.is_none() && list.nulls.is_empty() && !has_strings;
-        is_own.then(|| LentKeys { columns: list.columns.clone(), capacity: list.capacity, groups: list.groups })
+        let is_udaf = list.borrowed.is_none() && list.nulls.is_empty() && !has_strings;
+        is_udaf.then(|| LentKeys { columns: list.columns.clone(), capacity: list.capacity, groups: list.groups })
     }
 
     /// Gives the groups that come into an empty list these keys, in their order, until it gets [`Table::own_keys`].

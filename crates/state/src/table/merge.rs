@@ -41,7 +41,7 @@ pub(crate) struct Merging {
 impl Merging {
     /// Makes room in one table for the groups of another one.
     pub fn new(into: &mut Table, other: &Table) -> Merging {
-        debug_assert!(into.left.is_none(), "what was left behind is merged by itself");
+        debug_assert!(into.previous.is_none(), "the previous layout is merged by itself");
         if let Some(extent) = other.prepared_integers() {
             into.prepare_all_integers(extent, other.groups_about());
         }
@@ -166,7 +166,7 @@ impl Table {
         };
         if is_to_change {
             std::mem::swap(self, other);
-            std::mem::swap(&mut self.may_leave, &mut other.may_leave);
+            std::mem::swap(&mut self.may_have_previous, &mut other.may_have_previous);
         }
     }
 
@@ -330,7 +330,7 @@ impl Table {
         if let Groups::Listed(_) = &self.groups {
             return self.pack_listed_keys(from, width, packed);
         }
-        assert!(!matches!(self.groups, Groups::Placed(_)), "groups in their places have no keys");
+        assert!(!matches!(self.groups, Groups::Unkeyed(_)), "groups in their places have no keys");
         let bytes = self.entries_bytes();
         packed.clear();
         packed.reserve(from.len() * width);

@@ -4,14 +4,14 @@
 //! probed. Entries are numbered in units of eight bytes from [`Table::base`], so that whoever updates accumulators adds an
 //! offset of the [`EntryLayout`] and needs to know nothing else.
 //!
-//! In reading order: [`integer`] (one key of at most eight bytes), [`left`] (groups that are left behind where others go over to hashes), [`packed`] (all others), [`grid`] (several integers close together), [`key_shape`] (how these are hashed) and [`pack`] (how they are packed),
-//! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last, by their [`positions`]), [`stores`], [`value_lists`], [`sketch`] and [`own`] (all values of a group, or what is kept of them),
-//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), `probing` (what all lookups of keys share), [`hint`] (what a slice's table teaches the next one's), [`chosen`] (which entries are meant), [`places`] (where entries hold what), [`list`] and [`placed`] (groups in a row, not found by key), [`presence`] (which of them there are), [`sums`] (of lists), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number), [`counting`] (keys whose rows are counted),
+//! In reading order: [`integer`] (one key of at most eight bytes), [`previous`] (groups of a table's previous layout), [`packed`] (all others), [`grid`] (several integers close together), [`key_shape`] (how these are hashed) and [`pack`] (how they are packed),
+//! [`extremes`] (smallest and largest strings), [`arrivals`] (values that came first and last, by their [`positions`]), [`stores`], [`value_lists`], [`sketch`] and [`udaf`] (all values of a group, or what is kept of them),
+//! [`lookup_entries`] (groups by looked-up row), [`rows`] (keys of any type), `probing` (what all lookups of keys share), [`hint`] (what a slice's table teaches the next one's), [`chosen`] (which entries are meant), [`strided`] (where entries hold what), [`list`] and [`unkeyed`] (groups in a row, not found by key), [`presence`] (which of them there are), [`sums`] (of lists), [`merge`], [`same_keys`] (single groups found in another table), [`numbering`] (groups of several tables by number), [`counting`] (keys whose rows are counted),
 //! [`read_out`] (as Arrow columns, made by [`arrays`]), [`snapshot`]; `hash`, `region`, `stock` (pages ahead of need), `capacity` (how many slots), `spread` (growth) and `arena` are what they stand on.
 
 mod integer;
 
-mod left;
+mod previous;
 
 mod packed;
 
@@ -33,7 +33,7 @@ mod value_lists;
 
 mod sketch;
 
-pub(crate) mod own;
+pub(crate) mod udaf;
 
 mod lookup_entries;
 
@@ -43,7 +43,7 @@ mod hint;
 
 mod chosen;
 
-mod places;
+mod strided;
 
 mod list;
 
@@ -51,7 +51,7 @@ mod presence;
 
 mod sums;
 
-mod placed;
+mod unkeyed;
 
 mod key_scratch;
 
@@ -123,11 +123,11 @@ use self::line::is_cached;
 use self::list::ListedGroups;
 use self::lookup_entries::LookupEntries;
 use self::packed::PackedGroups;
-use self::placed::PlacedGroups;
-use self::places::Place;
 use self::probing::BATCH;
 use self::region::Region;
 use self::stores::Store;
+use self::strided::Strided;
+use self::unkeyed::UnkeyedGroups;
 
 /// Rows for whose entries lines are fetched before anyone touches their accumulators, in tables that leave the second-level cache.
 const CALL_ROWS: usize = 2048;
@@ -149,10 +149,10 @@ pub struct Table {
     stores: Vec<Option<Store>>,
     /// Entries by looked-up row.
     lookups: Vec<LookupEntries>,
-    /// Whether whoever has it takes what it leaves behind ([`left`]).
-    may_leave: bool,
-    /// Groups that it had, and has left behind.
-    left: Option<Box<Table>>,
+    /// Whether whoever has it takes groups of a previous layout ([`previous`]).
+    may_have_previous: bool,
+    /// Groups of its previous layout.
+    previous: Option<Box<Table>>,
 }
 
 #[derive(Debug)]
@@ -162,7 +162,7 @@ enum Groups {
     Integer(Box<IntegerGroups>),
     Packed(Box<PackedGroups>),
     Listed(Box<ListedGroups>),
-    Placed(Box<PlacedGroups>),
+    Unkeyed(Box<UnkeyedGroups>),
 }
 
 impl Table {
@@ -190,7 +190,7 @@ impl Table {
         let is_one_group = matches!(groups, Groups::Single { .. });
         let stores = layout.accumulators().iter().map(|slot| Store::new(&slot.accumulator, is_one_group)).collect();
         let (strings, lookups) = (Arena::default(), Vec::new());
-        Table { layout, groups, strings, stores, lookups, may_leave: false, left: None }
+        Table { layout, groups, strings, stores, lookups, may_have_previous: false, previous: None }
     }
 
     /// What this table would have liked to know when it was made.
@@ -198,13 +198,13 @@ impl Table {
         match &self.groups {
             Groups::Integer(groups) => {
                 let hint = groups.hint(&self.layout);
-                let left = self.left.as_ref().map_or(0, |left| left.groups_about());
-                TableHint { groups: hint.groups + left, ..hint }
+                let previous = self.previous.as_ref().map_or(0, |previous| previous.groups_about());
+                TableHint { groups: hint.groups + previous, ..hint }
             }
             Groups::Packed(groups) => {
                 TableHint { groups: groups.groups(), rows: groups.rows(), ..TableHint::default() }
             }
-            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => {
+            Groups::Single { .. } | Groups::Listed(_) | Groups::Unkeyed(_) => {
                 TableHint { groups: self.groups(), ..TableHint::default() }
             }
         }
@@ -222,7 +222,7 @@ impl Table {
             Groups::Integer(groups) => groups.groups(&self.layout),
             Groups::Packed(groups) => groups.groups(),
             Groups::Listed(groups) => groups.groups(),
-            Groups::Placed(groups) => groups.groups(),
+            Groups::Unkeyed(groups) => groups.groups(),
         }
     }
 
@@ -236,7 +236,7 @@ impl Table {
 
     /// Bytes of memory held.
     pub fn bytes(&self) -> usize {
-        let entries = self.bytes_of_entries() + self.left.as_ref().map_or(0, |left| left.bytes());
+        let entries = self.bytes_of_entries() + self.previous.as_ref().map_or(0, |previous| previous.bytes());
         if self.lookups.is_empty() && !self.layout.has_references() {
             return entries;
         }
@@ -251,7 +251,7 @@ impl Table {
             Groups::Integer(groups) => groups.bytes(),
             Groups::Packed(groups) => groups.bytes(),
             Groups::Listed(groups) => groups.bytes(),
-            Groups::Placed(groups) => groups.bytes(),
+            Groups::Unkeyed(groups) => groups.bytes(),
         }
     }
 
@@ -276,7 +276,7 @@ impl Table {
         match &mut self.groups {
             Groups::Integer(groups) => Some(&mut groups.allowance),
             Groups::Packed(groups) => Some(&mut groups.allowance),
-            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => None,
+            Groups::Single { .. } | Groups::Listed(_) | Groups::Unkeyed(_) => None,
         }
     }
 
@@ -424,22 +424,22 @@ impl Table {
             Groups::Integer(groups) => groups.base(),
             Groups::Packed(groups) => groups.base(),
             Groups::Listed(groups) => groups.column(0),
-            Groups::Placed(groups) => groups.base(),
+            Groups::Unkeyed(groups) => groups.base(),
         }
     }
 
     /// Where the table holds the value of `width` bytes that an entry of its layout has at `offset`.
     #[inline(always)]
-    fn place(&self, offset: usize, width: usize) -> Place {
+    fn place(&self, offset: usize, width: usize) -> Strided {
         if let Groups::Listed(list) = &self.groups {
             let column = list.column(offset);
-            return Place::new(column, width, width, list.groups() * width);
+            return Strided::new(column, width, width, list.groups() * width);
         }
-        if let Groups::Placed(groups) = &self.groups {
+        if let Groups::Unkeyed(groups) = &self.groups {
             assert!(offset >= groups.skipped(), "groups in their places have no keys");
         }
         let room = self.entries_bytes().saturating_sub(offset);
-        Place::new(self.start().wrapping_add(offset), 8, width, room)
+        Strided::new(self.start().wrapping_add(offset), 8, width, room)
     }
 
     /// The address of an accumulator of an entry in use.
@@ -467,7 +467,7 @@ impl Table {
             Groups::Integer(groups) => groups.slots(),
             Groups::Packed(groups) => groups.slots(&self.layout),
             Groups::Listed(groups) => groups.groups(),
-            Groups::Placed(groups) => groups.groups(),
+            Groups::Unkeyed(groups) => groups.groups(),
         }
     }
 
@@ -481,7 +481,7 @@ impl Table {
             Groups::Integer(groups) => groups.push_entries(&self.layout, slots, entries),
             Groups::Packed(groups) => groups.push_entries(&self.layout, slots, entries),
             Groups::Listed(_) => entries.extend(slots.map(|slot| slot as u32)),
-            Groups::Placed(_) => entries.extend(slots.map(|slot| slot as u32 * self.placed_units())),
+            Groups::Unkeyed(_) => entries.extend(slots.map(|slot| slot as u32 * self.unkeyed_units())),
         }
     }
 
@@ -520,14 +520,14 @@ impl Table {
                 groups.clear();
                 true
             }
-            Groups::Placed(groups) => {
+            Groups::Unkeyed(groups) => {
                 groups.clear();
                 true
             }
         };
         if is_clear {
             self.lookups.iter_mut().for_each(LookupEntries::clear);
-            self.left = None;
+            self.previous = None;
         }
         is_clear
     }
@@ -554,7 +554,7 @@ impl Table {
     /// The same for the entries in so many slots, or somewhat more: whether all have been moved.
     pub(crate) fn finish_growth_part(&mut self, slots_max: usize) -> bool {
         match &mut self.groups {
-            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => true,
+            Groups::Single { .. } | Groups::Listed(_) | Groups::Unkeyed(_) => true,
             Groups::Integer(groups) => !groups.grow_part(&self.layout, slots_max),
             Groups::Packed(groups) => !groups.spread(&self.layout, slots_max),
         }
@@ -563,7 +563,7 @@ impl Table {
     /// How often entries have moved.
     pub(crate) fn moves(&self) -> u64 {
         match &self.groups {
-            Groups::Single { .. } | Groups::Listed(_) | Groups::Placed(_) => 0,
+            Groups::Single { .. } | Groups::Listed(_) | Groups::Unkeyed(_) => 0,
             Groups::Integer(groups) => groups.moves(),
             Groups::Packed(groups) => groups.moves(),
         }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use pelton_data::aggregate::Accumulator;
 
 use super::line::is_cached;
-use super::places::{CheckedPlace, Place};
+use super::strided::{CheckedStrided, Strided};
 use super::{Chosen, KeyScratch, Table, TableHint};
 use crate::layout::EntryLayout;
 
@@ -93,7 +93,7 @@ impl GroupNumbers {
     }
 
     /// Where entries say how many keys were seen up to theirs.
-    fn order_place(&self) -> Place {
+    fn order_place(&self) -> Strided {
         let slot = &self.table.layout().accumulators()[0];
         self.table.place(slot.offset, slot.width)
     }
@@ -146,7 +146,7 @@ impl GroupNumbers {
 
 /// The numbers that groups of some entries have.
 pub(crate) struct Numbers<'t, 'e> {
-    words: CheckedPlace,
+    words: CheckedStrided,
     entries: &'e [u32],
     table: PhantomData<&'t SliceGroups>,
 }
@@ -297,7 +297,7 @@ impl SliceGroups {
     }
 
     /// Where entries have their words.
-    fn words(&self) -> [Place; 2] {
+    fn words(&self) -> [Strided; 2] {
         let [number, place] = self.table.layout().accumulators() else { unreachable!("there are two words") };
         [number, place].map(|slot| self.table.place(slot.offset, slot.width))
     }

@@ -13,9 +13,9 @@ use super::arena::Arena;
 use super::capacity::first_capacity;
 use super::grid::Grid;
 use super::key_shape::{ANY, FOUR_WORDS, KeyShape, ONE_WORD, long_string, with_form};
-use super::line::{InLine, Waiting, find_in_line, is_cached, slots_of_home};
+use super::line::{InLine, Unfound, find_in_line, is_cached, slots_of_home};
 use super::pack::{KeyRows, pack_keys};
-use super::probing::{ABSENT, AHEAD, BATCH};
+use super::probing::{ABSENT, BATCH, PREFETCH_KEYS};
 use super::region::Region;
 use super::spread::{Homes, SlotArray, part_for};
 use super::{Chosen, TableHint};
@@ -406,10 +406,10 @@ impl PackedGroups {
     ) -> Result<(), Full> {
         let (start, homes, stride) = (self.entries.as_ptr(), self.homes, layout.stride());
         let fetch = |hash: u64| prefetch(start.wrapping_add(homes.likely_home(hash) * stride));
-        hashes.iter().take(AHEAD).for_each(|&hash| fetch(hash));
-        let mut waiting = Waiting::new();
+        hashes.iter().take(PREFETCH_KEYS).for_each(|&hash| fetch(hash));
+        let mut waiting = Unfound::new();
         for (row, &hash) in hashes.iter().enumerate() {
-            if let Some(&later) = hashes.get(row + AHEAD) {
+            if let Some(&later) = hashes.get(row + PREFETCH_KEYS) {
                 fetch(later);
             }
             // SAFETY: the caller's promise; the slots are this table's, and keys of entries in use point into the arena.

@@ -9,7 +9,7 @@ use pelton_data::aggregate::Accumulate;
 use pelton_data::wide_float::WideFloat;
 
 use super::arrays::{fixed_array, string_array};
-use super::places::Place;
+use super::strided::Strided;
 use super::{Chosen, Groups, Table};
 use crate::layout::{
     KeyLayout, NULL_BIT, PACKED_HEADER, POSITION_WIDTH, PackedColumn, is_string, value_type, value_width,
@@ -93,7 +93,7 @@ impl Table {
     }
 
     /// The packed string that an entry has in that place of this table.
-    fn packed_string(&self, place: Place, entry: u32) -> &[u8] {
+    fn packed_string(&self, place: Strided, entry: u32) -> &[u8] {
         let string: *const u8 = place.part(0, 16).address(entry);
         // SAFETY: the 16 bytes lie within the table, and are a packed string whose bytes, if it is long, are in the arena. Both
         // are borrowed with the table.
@@ -198,7 +198,7 @@ impl Table {
     fn value_array(
         &self,
         data_type: &DataType,
-        place: Place,
+        place: Strided,
         entries: Chosen<'_>,
         nulls: Option<NullBuffer>,
     ) -> ArrayRef {
@@ -231,7 +231,7 @@ impl Table {
             Groups::Integer(groups) => groups.entries_bytes(),
             Groups::Packed(groups) => groups.entries_bytes(),
             Groups::Listed(groups) => groups.entries_bytes(),
-            Groups::Placed(groups) => groups.entries_bytes(&self.layout),
+            Groups::Unkeyed(groups) => groups.entries_bytes(&self.layout),
         }
     }
 }

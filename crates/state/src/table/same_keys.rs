@@ -28,7 +28,7 @@ impl Table {
                 // SAFETY: the keys are those of a table with the same layout of keys, which is there until after the call.
                 unsafe { groups.find(&keys, from.len(), &mut entries, &mut Vec::new()) };
             }
-            Groups::Listed(_) | Groups::Placed(_) => panic!("nothing is found in a list"),
+            Groups::Listed(_) | Groups::Unkeyed(_) => panic!("nothing is found in a list"),
         }
         entries
     }

@@ -6,7 +6,7 @@ use pelton_data::aggregate::{Accumulator, KeyColumn};
 
 use super::arrays::string_array;
 use super::list::{copy_values, with_width};
-use super::places::Place;
+use super::strided::Strided;
 use super::{Chosen, Groups, Table};
 use crate::kernel::Scratch;
 use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, POSITION_WIDTH, is_string, value_type};
@@ -221,7 +221,7 @@ impl Table {
 }
 
 /// The bytes of one value of some entries, side by side.
-fn values_of(place: Place, entries: Chosen<'_>) -> Vec<u8> {
+fn values_of(place: Strided, entries: Chosen<'_>) -> Vec<u8> {
     let mut bytes = vec![0; entries.len() * place.width()];
     let to = bytes.as_mut_ptr();
     // SAFETY: there is room for as many values of this width, apart from the table.
@@ -230,7 +230,7 @@ fn values_of(place: Place, entries: Chosen<'_>) -> Vec<u8> {
 }
 
 /// Gives entries a value each.
-fn set_values(place: Place, entries: Chosen<'_>, bytes: &[u8]) {
+fn set_values(place: Strided, entries: Chosen<'_>, bytes: &[u8]) {
     assert_eq!(bytes.len(), entries.len() * place.width(), "there is a value for each entry");
     if let Chosen::Neighbours { first, count } = entries {
         // SAFETY: neighbours lie side by side within their table, which the bytes are not of.
@@ -239,7 +239,7 @@ fn set_values(place: Place, entries: Chosen<'_>, bytes: &[u8]) {
     with_width!(place.width(), put_values(place, entries, bytes));
 }
 
-fn put_values<const W: usize>(place: Place, entries: Chosen<'_>, bytes: &[u8]) {
+fn put_values<const W: usize>(place: Strided, entries: Chosen<'_>, bytes: &[u8]) {
     assert_eq!(place.width(), W);
     for (entry, value) in entries.iter().zip(bytes.as_chunks::<W>().0) {
         // SAFETY: the value lies within the table, which nobody else has access to, and has as many bytes.

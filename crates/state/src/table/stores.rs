@@ -15,8 +15,8 @@ use pelton_data::own::Change;
 
 pub(super) use self::set::Indexing;
 use self::set::Set;
-use super::own::OwnStore;
 use super::sketch::{Sketch, each_hash};
+use super::udaf::UdafStore;
 use super::value_lists::Lists;
 use super::{Chosen, Positions, Table};
 use crate::layout::{AccumulatorSlot, value_type};
@@ -43,7 +43,7 @@ pub(super) enum Store {
     /// About how many distinct values there are.
     Sketches(Vec<Sketch>),
     /// What a function of the program's own keeps.
-    Own(OwnStore),
+    Udaf(UdafStore),
 }
 
 /// Values of several groups, one group behind the other.
@@ -73,7 +73,7 @@ impl Store {
             }
             Accumulate::DistinctSketch => Store::Sketches(Vec::new()),
             Accumulate::Own(_) => {
-                Store::Own(OwnStore::new(accumulator.function.as_ref().expect("the accumulator has a function")))
+                Store::Udaf(UdafStore::new(accumulator.function.as_ref().expect("the accumulator has a function")))
             }
             _ => return None,
         })
@@ -84,7 +84,7 @@ impl Store {
             Store::Lists(lists) => lists.len(),
             Store::Set(set) => set.groups(),
             Store::Sketches(sketches) => sketches.len(),
-            Store::Own(own) => own.groups(),
+            Store::Udaf(own) => own.groups(),
         }
     }
 
@@ -93,7 +93,7 @@ impl Store {
             Store::Lists(lists) => lists.grow_to(groups),
             Store::Set(set) => set.grow_to(groups),
             Store::Sketches(sketches) => sketches.resize_with(groups.max(sketches.len()), Sketch::default),
-            Store::Own(own) => own.grow_to(groups),
+            Store::Udaf(own) => own.grow_to(groups),
         }
     }
 
@@ -103,7 +103,7 @@ impl Store {
             Store::Lists(lists) => lists.clear(),
             Store::Set(set) => return set.clear(bytes_max),
             Store::Sketches(sketches) => sketches.clear(),
-            Store::Own(own) => own.clear(),
+            Store::Udaf(own) => own.clear(),
         }
         true
     }
@@ -115,7 +115,7 @@ impl Store {
             Store::Sketches(sketches) => {
                 sketches.capacity() * size_of::<Sketch>() + sketches.iter().map(Sketch::bytes).sum::<usize>()
             }
-            Store::Own(own) => own.bytes(),
+            Store::Udaf(own) => own.bytes(),
         }
     }
 }
@@ -160,7 +160,7 @@ impl Table {
             Store::Sketches(sketches) => {
                 each_hash(values, numbered, |number, hash| sketches[number as usize].insert(hash));
             }
-            Store::Own(own) => own.update(numbered, values, |at| positions.get(at)),
+            Store::Udaf(own) => own.update(numbered, values, |at| positions.get(at)),
             Store::Set(set) => {
                 let (rows, numbers): (Vec<u32>, Vec<u32>) = numbered.map(|(at, number)| (at as u32, number)).unzip();
                 let values =
@@ -233,7 +233,7 @@ impl Table {
             (Store::Sketches(mine), Store::Sketches(theirs)) => {
                 pairs.into_iter().for_each(|(from, to)| mine[to as usize].merge(&theirs[from as usize]));
             }
-            (Store::Own(mine), Store::Own(theirs)) => mine.merge(theirs, &pairs, change),
+            (Store::Udaf(mine), Store::Udaf(theirs)) => mine.merge(theirs, &pairs, change),
             _ => unreachable!("tables of one layout have the same stores"),
         }
     }
@@ -269,7 +269,7 @@ impl Table {
     /// # Panics
     /// Where the accumulator has no such function.
     pub fn own_values(&self, slot: usize, entries: Chosen<'_>) -> Result<ArrayRef, String> {
-        let Some(Store::Own(own)) = &self.stores[slot] else { panic!("the accumulator has a function of its own") };
+        let Some(Store::Udaf(own)) = &self.stores[slot] else { panic!("the accumulator has a function of its own") };
         let numbers: Vec<Option<u32>> = entries.iter().map(|entry| self.known_number(slot, entry)).collect();
         own.finish(&numbers)
     }
@@ -282,7 +282,7 @@ impl ValueGroups<'_> {
             Store::Lists(lists) => lists.length(number),
             Store::Set(set) => set.count(number),
             Store::Sketches(sketches) => sketches[number as usize].estimate() as usize,
-            Store::Own(_) => panic!("no values are kept"),
+            Store::Udaf(_) => panic!("no values are kept"),
         };
         self.numbers(entries).into_iter().map(|number| number.map_or(0, count)).collect()
     }
@@ -301,7 +301,7 @@ impl ValueGroups<'_> {
                 let (offsets, held) = self.listed(set, entries);
                 GroupedValues { offsets, values: set.value_array(&held) }
             }
-            Store::Sketches(_) | Store::Own(_) => panic!("no values are kept"),
+            Store::Sketches(_) | Store::Udaf(_) => panic!("no values are kept"),
         }
     }
 
@@ -313,7 +313,7 @@ impl ValueGroups<'_> {
         let positions = match self.store() {
             Store::Lists(lists) => lists.gather(&self.numbers(entries)).1,
             Store::Set(set) => return set.notes(&self.listed(set, entries).1),
-            Store::Sketches(_) | Store::Own(_) => panic!("no positions are kept"),
+            Store::Sketches(_) | Store::Udaf(_) => panic!("no positions are kept"),
         };
         positions.as_primitive::<UInt64Type>().values().to_vec()
     }
@@ -328,7 +328,7 @@ impl ValueGroups<'_> {
             Store::Set(set) => {
                 Some(set.notes(&self.listed(set, entries).1).into_iter().map(|count| count as i64).collect())
             }
-            Store::Sketches(_) | Store::Own(_) => panic!("no values are kept"),
+            Store::Sketches(_) | Store::Udaf(_) => panic!("no values are kept"),
         }
     }
 

@@ -4,9 +4,9 @@ use pelton_data::Micros;
 use pelton_data::window::{Covered, ResultKind, Window};
 
 use super::{CloseLimits, ClosedWindow, OpenWindows};
+use crate::coalesce::{Coalescer, Leaving};
 use crate::slice::SliceId;
 use crate::table::{Merging, Table};
-use crate::waiting::{Leaving, Waiting};
 use crate::work::{GROUPS_PER_WINDOW, SLICES_PER_GROUP, Work, listing_work};
 
 /// A report of the windows that have not ended, of which a part has been done.
@@ -65,7 +65,7 @@ impl OpenWindows {
             is_done = !self.tidy(&mut work, spare)
                 && self.report_windows(&mut report, limits.groups_at_once, &mut work, spare, hand_on)?;
         }
-        self.waiting.leave(hand_on)?;
+        self.coalescer.leave(hand_on)?;
         self.early = (!is_done).then_some(report);
         Ok(is_done)
     }
@@ -79,7 +79,7 @@ impl OpenWindows {
         spare: &mut Vec<Table>,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        let OpenWindows { window, sealed, waiting, corrections, unneeded, .. } = self;
+        let OpenWindows { window, sealed, coalescer, corrections, unneeded, .. } = self;
         let corrections = corrections.as_ref().expect("windows that are reported early have their slices kept");
         let sealed = sealed.tables().map(|(id, table)| (*id, table));
         let slices = corrections.slices().chain(sealed);
@@ -93,7 +93,7 @@ impl OpenWindows {
             let empty = || spare.pop().unwrap_or_else(|| Table::new(corrections.layout().clone()));
             let window = ClosedWindow { start: bounds.start, end: bounds.end, groups: 0, kind: ResultKind::Early };
             if next.combine(&counting, empty, work)
-                && next.read_out(window, &counting, (groups_at_once.max(1), work), waiting, hand_on)?
+                && next.read_out(window, &counting, (groups_at_once.max(1), work), coalescer, hand_on)?
             {
                 work.spend(GROUPS_PER_WINDOW);
                 unneeded.extend(report.end_window());
@@ -164,7 +164,7 @@ impl EarlyWindow {
         window: ClosedWindow,
         slices: &[&Table],
         (groups_at_once, work): (usize, &mut Work),
-        waiting: &mut Waiting,
+        coalescer: &mut Coalescer,
         hand_on: &mut impl FnMut(Leaving<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
         let table = self.groups.as_ref().unwrap_or_else(|| slices[0]);
@@ -174,7 +174,7 @@ impl EarlyWindow {
         table.push_entries(slots.clone(), &mut entries);
         work.spend(listing_work(slots.len(), 0) + entries.len() * table.work_per_group());
         if !entries.is_empty() {
-            waiting.take_or_hand_on(window, (table, (&entries).into()), groups_at_once, hand_on)?;
+            coalescer.take_or_hand_on(window, (table, (&entries).into()), groups_at_once, hand_on)?;
         }
         self.slots_reported = slots.end;
         Ok(slots.end == table.slots())

@@ -6,16 +6,16 @@ use pelton_data::Micros;
 use pelton_data::window::{Combination, Emission, SessionSlots, Window};
 
 use super::{CloseLimits, OpenWindows, SharedSlices};
+use crate::coalesce::Leaving;
 use crate::count::{CompleteWindows, OpenCounts, RowCounter};
 use crate::kernel::KernelError;
 use crate::layout::EntryLayout;
-use crate::pieces::{PieceWriter, Pieces};
 use crate::ranking::{Candidates, RankedWindows, Ranker};
 use crate::session::{LateSessions, OpenSessions};
 use crate::slice::SliceId;
+use crate::small_slices::{SmallSliceWriter, SmallSlices};
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::Table;
-use crate::waiting::Leaving;
 
 /// What is open of one aggregation.
 #[derive(Debug)]
@@ -61,23 +61,23 @@ impl Open {
     }
 
     /// Whether windows can be put together from pieces of slices, which are combined without a look at their keys.
-    pub fn takes_pieces(combination: Combination, layout: &EntryLayout, emission: Emission) -> bool {
+    pub fn takes_small_slices(combination: Combination, layout: &EntryLayout, emission: Emission) -> bool {
         let has_numbers = match combination {
             Combination::Recompute | Combination::SubtractOnEvict | Combination::TwoStacks | Combination::Prefix => {
                 true
             }
             Combination::Single | Combination::Buckets | Combination::Merge => false,
         };
-        has_numbers && emission.is_once() && PieceWriter::takes(layout)
+        has_numbers && emission.is_once() && SmallSliceWriter::takes(layout)
     }
 
-    /// See [`OpenWindows::seal_pieces`].
+    /// See [`OpenWindows::close_small_slices`].
     ///
     /// # Panics
-    /// Where [`Open::takes_pieces`] says no.
-    pub fn seal_pieces(&mut self, pieces: Arc<Pieces>) {
+    /// Where [`Open::takes_small_slices`] says no.
+    pub fn close_small_slices(&mut self, pieces: Arc<SmallSlices>) {
         let Open::Windows(windows) = self else { panic!("only groups of windows are in pieces") };
-        windows.seal_pieces(pieces);
+        windows.close_small_slices(pieces);
     }
 
     /// See [`OpenCounts::seal`] and [`OpenCounts::end`].

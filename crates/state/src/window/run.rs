@@ -3,9 +3,9 @@
 use pelton_data::Micros;
 use pelton_data::window::{ResultKind, Window};
 
-use super::{CloseLimits, ClosedWindow, OpenWindows, SealedPieces, Step};
+use super::{CloseLimits, ClosedSmallSlices, ClosedWindow, OpenWindows, Step};
+use crate::coalesce::{Leaving, small_groups_max};
 use crate::gag::Gag;
-use crate::waiting::{Leaving, small_groups_max};
 use crate::work::{GROUPS_PER_WINDOW, Work};
 
 impl OpenWindows {
@@ -23,17 +23,17 @@ impl OpenWindows {
             _ => return Ok(false),
         };
         let Gag::Combined(graph) = &mut self.gag else { return Ok(false) };
-        let next = |sealed: &SealedPieces| sealed.first_end() == Some(end);
+        let next = |sealed: &ClosedSmallSlices| sealed.first_end() == Some(end);
         let Some(at) = self.pieces.iter().position(next) else { return Ok(false) };
         let sealed = &self.pieces[at];
         let most = graph.run_max(sealed.pieces.ids().len() - sealed.slice, end, slide);
         if most == 0 || graph.groups() > small_groups_max(limits.groups_at_once) || self.corrections.is_some() {
             return Ok(false);
         }
-        if self.waiting.room(limits.groups_at_once) < graph.groups() {
-            self.waiting.leave(hand_on)?;
+        if self.coalescer.room(limits.groups_at_once) < graph.groups() {
+            self.coalescer.leave(hand_on)?;
         }
-        let most = most.min(self.waiting.room(limits.groups_at_once) / graph.groups());
+        let most = most.min(self.coalescer.room(limits.groups_at_once) / graph.groups());
         // A window may need what others have of its slice, or a later part of it.
         let others = self.pieces.iter().enumerate().filter(|(index, _)| *index != at);
         let others = others.filter_map(|(_, sealed)| sealed.first_end());
@@ -59,7 +59,7 @@ impl OpenWindows {
             let end = end_of(number);
             ClosedWindow { start: end.saturating_sub(size), end, groups: 0, kind: ResultKind::Final }
         };
-        self.waiting.take_rows((0..windows).map(window), graph.run(windows));
+        self.coalescer.take_rows((0..windows).map(window), graph.run(windows));
         work.spend(windows * (2 * graph.groups() + GROUPS_PER_WINDOW) - GROUPS_PER_WINDOW);
         self.closed_until = window(windows - 1).end;
         self.step = Step::Evict;

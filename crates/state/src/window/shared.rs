@@ -6,8 +6,8 @@ use pelton_data::Micros;
 use pelton_data::window::Window;
 
 use super::{CloseLimits, OpenWindows};
+use crate::closed_slices::{ClosedSlices, clear_next};
 use crate::layout::EntryLayout;
-use crate::sealed::{SealedSlices, clear_next};
 use crate::slice::SliceId;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::{Merging, Table};
@@ -21,7 +21,7 @@ use crate::work::{GROUPS_PER_WINDOW, Work};
 pub struct SharedSlices {
     grid: Window,
     layout: Arc<EntryLayout>,
-    sealed: SealedSlices,
+    sealed: ClosedSlices,
     /// The one that is being handed on.
     leaving: Option<LeavingSlice>,
     /// All slices that windows need which end at or before this have been handed on.
@@ -58,7 +58,7 @@ impl SharedSlices {
         SharedSlices {
             grid,
             layout,
-            sealed: SealedSlices::default(),
+            sealed: ClosedSlices::default(),
             leaving: None,
             shared_until: Micros::MIN,
             unneeded: Vec::new(),
@@ -210,7 +210,7 @@ impl Snapshot for SharedSlices {
 
     fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         self.shared_until = input.instant("up to where slices have been handed on")?;
-        let slices = SealedSlices::read(&self.grid, &self.layout, |id| self.takes(id), input)?;
+        let slices = ClosedSlices::read(&self.grid, &self.layout, |id| self.takes(id), input)?;
         slices.into_iter().for_each(|(id, table)| self.seal(id, table));
         Ok(())
     }

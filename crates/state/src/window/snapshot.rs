@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use pelton_data::Micros;
 use pelton_data::window::Window;
 
-use super::{OpenWindows, SealedPieces, Step};
+use super::{ClosedSmallSlices, OpenWindows, Step};
+use crate::closed_slices::ClosedSlices;
 use crate::gag::Gag;
-use crate::sealed::SealedSlices;
 use crate::slice::{SliceId, SliceStore};
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
 use crate::table::Table;
@@ -96,7 +96,7 @@ impl OpenWindows {
         let in_pieces = self.sealed_slices() - self.sealed.len();
         out.count(self.sealed.tables_written() + in_pieces);
         self.sealed.write_to(out)?;
-        for SealedPieces { pieces, slice } in &self.pieces {
+        for ClosedSmallSlices { pieces, slice } in &self.pieces {
             let Gag::Combined(graph) = &self.gag else { unreachable!("pieces are combined") };
             for (id, groups) in (*slice..).map_while(|slice| pieces.slice(slice)) {
                 id.write_to(out);
@@ -130,7 +130,7 @@ impl Snapshot for OpenWindows {
     fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         self.closed_until = input.instant("up to where windows have closed")?;
         self.reported_until = input.instant("up to where windows have been reported")?;
-        for (id, table) in SealedSlices::read(&self.window, &self.sliced, |id| self.takes(id), input)? {
+        for (id, table) in ClosedSlices::read(&self.window, &self.sliced, |id| self.takes(id), input)? {
             self.check_rows(&table, input)?;
             self.seal(id, table);
         }
@@ -145,7 +145,7 @@ impl Snapshot for OpenWindows {
 impl SliceStore {
     /// Writes slices that are open, and what `counts` rows by key, where one does.
     pub(crate) fn write_to(&self, counts: bool, out: &mut Writer) -> Result<(), SnapshotError> {
-        if self.has_pieces() {
+        if self.has_small_slices() {
             return Err(SnapshotError::UnderWay("small slices have not been sealed"));
         }
         let counter = self.known_counter().filter(|_| counts);

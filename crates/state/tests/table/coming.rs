@@ -8,10 +8,10 @@ use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Int64Type};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_data::window::{Combination, Emission, Window};
-use pelton_state::pieces::PieceWriter;
+use pelton_state::coalesce::Leaving;
 use pelton_state::slice::SliceId;
+use pelton_state::small_slices::SmallSliceWriter;
 use pelton_state::table::{EntryLayout, Table};
-use pelton_state::waiting::Leaving;
 use pelton_state::window::{CloseLimits, Contents, OpenWindows};
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ struct Run {
     combination: Combination,
     layout: Arc<EntryLayout>,
     open: OpenWindows,
-    writers: Vec<PieceWriter>,
+    writers: Vec<SmallSliceWriter>,
     /// The sum of each group of each window.
     found: BTreeMap<(i64, i64), i64>,
 }
@@ -45,7 +45,7 @@ impl Run {
             accumulators.push(Accumulator::counting_rows());
         }
         let layout = EntryLayout::new(&[KeyColumn { data_type: DataType::Int64, nullable: false }], &accumulators);
-        let writers = (0..2).map(|_| PieceWriter::new(layout.clone(), combination)).collect();
+        let writers = (0..2).map(|_| SmallSliceWriter::new(layout.clone(), combination)).collect();
         let open = Run::windows(combination, &layout);
         Run { combination, layout, open, writers, found: BTreeMap::new() }
     }
@@ -56,7 +56,7 @@ impl Run {
     }
 
     /// A worker has some slices, as pieces.
-    fn seal_pieces(&mut self, first: usize, slices: &[Vec<Row>], writer: usize) {
+    fn close_small_slices(&mut self, first: usize, slices: &[Vec<Row>], writer: usize) {
         let rows: Vec<Row> = slices.iter().flatten().copied().collect();
         if rows.is_empty() {
             return;
@@ -65,7 +65,7 @@ impl Run {
         let mut entries = entries_of(writer.groups(rows.len()), &rows);
         writer.place_all((first..).zip(slices).map(|(slice, rows)| (id(slice), rows.len())), &mut entries);
         add(writer.values(), &entries, &rows);
-        writer.take().into_iter().for_each(|pieces| self.open.seal_pieces(pieces));
+        writer.take().into_iter().for_each(|pieces| self.open.close_small_slices(pieces));
     }
 
     /// A worker has a slice, as a table.
@@ -97,7 +97,9 @@ impl Run {
 
     /// What comes later is of other sources.
     fn change_sources(&mut self) {
-        self.writers.iter_mut().for_each(|writer| *writer = PieceWriter::new(self.layout.clone(), self.combination));
+        self.writers
+            .iter_mut()
+            .for_each(|writer| *writer = SmallSliceWriter::new(self.layout.clone(), self.combination));
     }
 }
 
@@ -141,17 +143,17 @@ fn check(seed: u64) {
             0 => {
                 let half: Vec<Vec<Row>> =
                     slices[first..end].iter().map(|rows| rows[rows.len() / 2..].to_vec()).collect();
-                run.seal_pieces(first, &half, 1);
+                run.close_small_slices(first, &half, 1);
                 let half: Vec<Vec<Row>> =
                     slices[first..end].iter().map(|rows| rows[..rows.len() / 2].to_vec()).collect();
-                run.seal_pieces(first, &half, 0);
+                run.close_small_slices(first, &half, 0);
             }
             1 => (first..end).for_each(|slice| run.seal_table(slice, &slices[slice])),
             2 => {
                 run.change_sources();
-                run.seal_pieces(first, &slices[first..end], 0);
+                run.close_small_slices(first, &slices[first..end], 0);
             }
-            _ => run.seal_pieces(first, &slices[first..end], 0),
+            _ => run.close_small_slices(first, &slices[first..end], 0),
         }
         run.close(end as i64 * SLIDE, random);
         if random.below(30) == 0 {

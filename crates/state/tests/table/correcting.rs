@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use pelton_data::window::{Combination, Emission, ResultKind, Window};
+use pelton_state::coalesce::Leaving;
 use pelton_state::slice::SliceId;
 use pelton_state::table::{EntryLayout, Table};
-use pelton_state::waiting::Leaving;
 use pelton_state::window::{CloseLimits, Contents, OpenWindows};
 use proptest::prelude::*;
 

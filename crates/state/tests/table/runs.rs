@@ -8,10 +8,10 @@ use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_data::window::{Combination, Emission, Window};
-use pelton_state::pieces::PieceWriter;
+use pelton_state::coalesce::Leaving;
 use pelton_state::slice::SliceId;
+use pelton_state::small_slices::SmallSliceWriter;
 use pelton_state::table::{EntryLayout, Table};
-use pelton_state::waiting::Leaving;
 use pelton_state::window::{CloseLimits, Contents, OpenWindows};
 use proptest::prelude::*;
 
@@ -100,7 +100,7 @@ struct Run<'a> {
     layout: Arc<EntryLayout>,
     window: Window,
     open: OpenWindows,
-    writers: Vec<PieceWriter>,
+    writers: Vec<SmallSliceWriter>,
     rows: &'a Rows,
     /// Each group of each window, with the bits of its sum of floats.
     found: BTreeMap<(i64, i64), (Held, u64)>,
@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
     fn new(layout: &Arc<EntryLayout>, slides: i64, rows: &'a Rows) -> Run<'a> {
         let window = Window::Hopping { size: slides * SLIDE, slide: SLIDE, offset: 0 };
         let open = OpenWindows::new(window, Combination::TwoStacks, layout, Emission::default());
-        let writers = (0..2).map(|_| PieceWriter::new(layout.clone(), Combination::TwoStacks)).collect();
+        let writers = (0..2).map(|_| SmallSliceWriter::new(layout.clone(), Combination::TwoStacks)).collect();
         Run { layout: layout.clone(), window, open, writers, rows, found: BTreeMap::new() }
     }
 
@@ -135,7 +135,7 @@ impl<'a> Run<'a> {
             let counts = inner.clone().map(|slice| (id(slice), self.rows.in_time[slice].len()));
             pieces.place_all(counts, &mut entries);
             add(pieces.values(), &entries, &of_inner);
-            pieces.take().into_iter().for_each(|pieces| self.open.seal_pieces(pieces));
+            pieces.take().into_iter().for_each(|pieces| self.open.close_small_slices(pieces));
         }
         let data = self.rows;
         for slice in slices {
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
             self.open = again(&self.open, new, random);
             // What comes later has other numbers.
             let writers = self.writers.iter_mut();
-            writers.for_each(|writer| *writer = PieceWriter::new(self.layout.clone(), Combination::TwoStacks));
+            writers.for_each(|writer| *writer = SmallSliceWriter::new(self.layout.clone(), Combination::TwoStacks));
         }
     }
 

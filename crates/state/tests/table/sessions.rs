@@ -7,11 +7,11 @@ use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_data::window::{ResultKind, SessionSlots};
+use pelton_state::coalesce::Leaving;
 use pelton_state::layout::EntryLayout;
 use pelton_state::session::OpenSessions;
 use pelton_state::slice::SliceId;
 use pelton_state::table::Table;
-use pelton_state::waiting::Leaving;
 use pelton_state::window::{CloseLimits, Contents};
 use proptest::prelude::*;
 

@@ -6,9 +6,9 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use pelton_data::aggregate::KeyColumn;
 use pelton_data::window::{Combination, Emission, Window};
+use pelton_state::coalesce::{CopiedGroups, Leaving};
 use pelton_state::slice::SliceId;
 use pelton_state::table::{EntryLayout, Table};
-use pelton_state::waiting::{CopiedGroups, Leaving};
 use pelton_state::window::{CloseLimits, ClosedGroups, Contents, OpenWindows};
 use proptest::prelude::*;
 

@@ -6,10 +6,10 @@ use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int64Type};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
 use pelton_data::window::{Combination, Emission, Window};
-use pelton_state::pieces::PieceWriter;
+use pelton_state::coalesce::Leaving;
 use pelton_state::slice::{SliceId, SliceStore};
+use pelton_state::small_slices::SmallSliceWriter;
 use pelton_state::table::{EntryLayout, IntegerMode, Table};
-use pelton_state::waiting::Leaving;
 use pelton_state::window::{CloseLimits, ClosedGroups, Contents, OpenWindows};
 use proptest::prelude::*;
 
@@ -221,7 +221,7 @@ fn check_coming_and_going(seed: u64) {
     let combination =
         [Combination::SubtractOnEvict, Combination::TwoStacks, Combination::Recompute][random.below(3) as usize];
     let mut open = OpenWindows::new(window, combination, &layout, Emission::default());
-    let mut writers = [(); 2].map(|()| PieceWriter::new(layout.clone(), combination));
+    let mut writers = [(); 2].map(|()| SmallSliceWriter::new(layout.clone(), combination));
     let mut slices: Vec<HashMap<Vec<Option<String>>, i64>> = Vec::new();
     let mut closed = 0;
     for slice in 0..60 {
@@ -256,11 +256,11 @@ fn check_coming_and_going(seed: u64) {
         if random.below(3) == 0 {
             continue;
         }
-        writers.iter_mut().flat_map(PieceWriter::take).for_each(|pieces| open.seal_pieces(pieces));
+        writers.iter_mut().flat_map(SmallSliceWriter::take).for_each(|pieces| open.close_small_slices(pieces));
         if random.below(12) == 0 {
             open = again(&open, || OpenWindows::new(window, combination, &layout, Emission::default()), random);
             // What comes later has other numbers.
-            writers.iter_mut().for_each(|writer| *writer = PieceWriter::new(layout.clone(), combination));
+            writers.iter_mut().for_each(|writer| *writer = SmallSliceWriter::new(layout.clone(), combination));
         }
         for end in closed..slices.len() {
             let limits = CloseLimits {

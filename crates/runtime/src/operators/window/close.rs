@@ -2,10 +2,10 @@
 
 use pelton_data::Micros;
 use pelton_data::window::Window;
+use pelton_state::coalesce::{CopiedGroups, Leaving as LeavingWindows};
 use pelton_state::kernel::KernelError;
 use pelton_state::session::LateSessions;
 use pelton_state::table::Table;
-use pelton_state::waiting::{CopiedGroups, Leaving as LeavingWindows};
 use pelton_state::window::{CloseLimits, Open, Share};
 
 use super::late::of_sessions;
@@ -43,7 +43,7 @@ impl WindowOperator {
         let mut open = node.store.open();
         let mut spare = Vec::new();
         for slices in self.slices() {
-            slices.take_pieces().into_iter().for_each(|pieces| open.seal_pieces(pieces));
+            slices.take_small_slices().into_iter().for_each(|pieces| open.close_small_slices(pieces));
             slices.take_until(watermark).into_iter().for_each(|(slice, table)| open.seal(slice, table));
             let (complete, ended) = slices.take_complete(watermark);
             open.seal_counts(complete, ended);

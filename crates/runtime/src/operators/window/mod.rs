@@ -125,8 +125,8 @@ impl WindowNode {
             let counter = RowCounter::new((size, slide), self.combination, &self.layout, self.has_bounds);
             return SliceStore::counting(counter);
         }
-        if Open::takes_pieces(self.combination, &self.layout, self.emission) {
-            return SliceStore::with_pieces(self.layout.clone(), self.combination, has_others);
+        if Open::takes_small_slices(self.combination, &self.layout, self.emission) {
+            return SliceStore::with_small_slices(self.layout.clone(), self.combination, has_others);
         }
         SliceStore::new(self.layout.clone())
     }

@@ -9,8 +9,8 @@ use std::sync::{Arc, PoisonError};
 use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MAX;
 use pelton_state::count::{CompleteWindows, RowCounter};
-use pelton_state::pieces::Pieces;
 use pelton_state::slice::{SliceId, SliceStore};
+use pelton_state::small_slices::SmallSlices;
 use pelton_state::table::Table;
 use pelton_state::window::Open;
 
@@ -34,7 +34,7 @@ struct SharedSlices {
     /// A slice may occur several times.
     put_aside: Vec<(SliceId, Table)>,
     /// What there is of small slices, in the order in which it came.
-    pieces: Vec<Arc<Pieces>>,
+    pieces: Vec<Arc<SmallSlices>>,
     /// Windows that count rows by key and are complete, in the order of their blocks.
     complete: Vec<CompleteWindows>,
     /// Cleared tables for later slices.
@@ -109,7 +109,7 @@ impl WorkerSlices {
         let put_aside = if must_put_aside { store.take_until(Micros::MAX) } else { Vec::new() };
         let mut shared = self.shared();
         shared.put_aside.extend(put_aside);
-        shared.pieces.extend(store.take_pieces());
+        shared.pieces.extend(store.take_small_slices());
         shared.look_at(&store);
         result.map(|()| has_grown)
     }
@@ -159,7 +159,7 @@ impl WorkerSlices {
     }
 
     /// Takes what there is of small slices, in the order in which it came.
-    pub fn take_pieces(&self) -> Vec<Arc<Pieces>> {
+    pub fn take_small_slices(&self) -> Vec<Arc<SmallSlices>> {
         std::mem::take(&mut self.shared().pieces)
     }
 
@@ -209,7 +209,7 @@ impl WorkerSlices {
     /// Seals all that the worker has done with.
     pub fn hand_over(&self, open: &mut Open) {
         let mut shared = self.shared();
-        shared.pieces.drain(..).for_each(|pieces| open.seal_pieces(pieces));
+        shared.pieces.drain(..).for_each(|pieces| open.close_small_slices(pieces));
         shared.put_aside.drain(..).for_each(|(slice, table)| open.seal(slice, table));
         open.seal_counts(std::mem::take(&mut shared.complete), None);
     }

@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use pelton_data::Micros;
+use pelton_state::coalesce::CopiedGroups;
 use pelton_state::slice::SliceStore;
 use pelton_state::snapshot::{restore, take};
-use pelton_state::waiting::CopiedGroups;
 use pelton_state::window::{Open, WindowState};
 
 use super::slices::WorkerSlices;

@@ -6,8 +6,8 @@ use super::{IntegerGroups, Mode};
 use crate::layout::EntryLayout;
 use crate::table::capacity::{first_capacity, is_hardly_used};
 use crate::table::hash::hash_word;
-use crate::table::line::{InLine, Waiting, find_in_line, is_cached, slots_of_home};
-use crate::table::probing::{ABSENT, AHEAD, BATCH};
+use crate::table::line::{InLine, Unfound, find_in_line, is_cached, slots_of_home};
+use crate::table::probing::{ABSENT, BATCH, PREFETCH_KEYS};
 use crate::table::region::Region;
 use crate::table::spread::{Homes, SlotArray, part_for};
 use crate::vector::prefetch;
@@ -285,14 +285,14 @@ unsafe fn find_all_with<const STRIDE: usize>(
     }
     let hash = |key: i64| hash_word(key as u64 ^ SENTINEL);
     let fetch = |hash: u64| prefetch(slots.start.wrapping_add(slots.homes.likely_home(hash) * stride));
-    keys.iter().take(AHEAD).for_each(|&key| fetch(hash(key)));
+    keys.iter().take(PREFETCH_KEYS).for_each(|&key| fetch(hash(key)));
     for (batch, first) in keys.chunks(BATCH).zip((0..).step_by(BATCH)) {
         hashes.clear();
         hashes.extend(batch.iter().map(|&key| hash(key)));
         let behind = &keys[first + batch.len()..];
-        let mut waiting = Waiting::new();
+        let mut waiting = Unfound::new();
         for (row, &key) in batch.iter().enumerate() {
-            let later = row + AHEAD;
+            let later = row + PREFETCH_KEYS;
             match hashes.get(later) {
                 Some(&later) => fetch(later),
                 None => behind.get(later - batch.len()).map_or((), |&later| fetch(hash(later))),

@@ -172,13 +172,13 @@ impl IntegerGroups {
     }
 
     /// Makes room for keys from `minimum` to `maximum` in the mode that suits all rows so far. Where many groups would have to move from side by side to hashes, and
-    /// it `may_leave` them behind, it does: they are returned, and these are none from then on.
+    /// it `may_have_previous` them behind, it does: they are returned, and these are none from then on.
     pub(super) fn prepare(
         &mut self,
         layout: &EntryLayout,
         (minimum, maximum): (i64, i64),
         rows: usize,
-        may_leave: bool,
+        may_have_previous: bool,
     ) -> Option<IntegerGroups> {
         debug_assert!(minimum <= maximum);
         let mut left = None;
@@ -196,7 +196,7 @@ impl IntegerGroups {
                         self.rebase(minimum, maximum);
                     } else if self.stays_dense(layout, extent, 0) {
                         self.widen(layout, extent);
-                    } else if may_leave && self.groups_about(layout) > MOVED_GROUPS_MAX {
+                    } else if may_have_previous && self.groups_about(layout) > MOVED_GROUPS_MAX {
                         left = Some(self.leave_behind(layout));
                         self.make_hash(layout, capacity_for(MOVED_GROUPS_MAX, self.rows));
                     } else {
@@ -206,7 +206,7 @@ impl IntegerGroups {
             }
             Mode::Hash { groups, .. } => {
                 if suits_known(layout, extent, groups, self.rows) && self.may_be_dense(layout) {
-                    if may_leave && groups > MOVED_GROUPS_MAX {
+                    if may_have_previous && groups > MOVED_GROUPS_MAX {
                         left = Some(self.leave_behind(layout));
                         self.make_dense(layout, with_room(layout, extent));
                     } else {

@@ -34,7 +34,7 @@ impl Table {
                 groups.numbers(entries).into_iter().for_each(|number| Sketch::write_to(sketch(number), out));
                 Ok(())
             }
-            Store::Own(own) => own.write_to(&groups.numbers(entries), out),
+            Store::Udaf(own) => own.write_to(&groups.numbers(entries), out),
         }
     }
 
@@ -49,13 +49,13 @@ impl Table {
             Store::Lists(lists) => lists.data_type().clone(),
             Store::Set(_) => value_type(&self.layout.accumulators()[slot].accumulator).clone(),
             Store::Sketches(_) => return self.read_sketches(slot, entries, input),
-            Store::Own(_) => return self.read_own(slot, entries, input),
+            Store::Udaf(_) => return self.read_udaf(slot, entries, input),
         };
         let (numbers, values) = self.read_numbered(slot, &data_type, entries, input)?;
         match self.store(slot) {
             Store::Lists(lists) => lists.append(numbers.into_iter().enumerate(), &values),
             Store::Set(set) => set.read(&numbers, &values, input)?,
-            Store::Sketches(_) | Store::Own(_) => unreachable!("they have no values"),
+            Store::Sketches(_) | Store::Udaf(_) => unreachable!("they have no values"),
         }
         Ok(())
     }
@@ -91,13 +91,13 @@ impl Table {
         Ok(())
     }
 
-    fn read_own(&mut self, slot: usize, entries: &[u32], input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn read_udaf(&mut self, slot: usize, entries: &[u32], input: &mut Reader<'_>) -> Result<(), SnapshotError> {
         let known = input.column::<u8>(entries.len(), "whether groups are known")?;
         let numbers = self.numbers_of(slot, entries, |at| known[at] > 0);
         let numbers: Vec<u32> =
             numbers.into_iter().zip(&*known).filter(|(_, known)| **known > 0).map(|(number, _)| number).collect();
         let rows = value_type(&self.layout.accumulators()[slot].accumulator).clone();
-        let Store::Own(own) = self.store(slot) else { unreachable!("just asked for") };
+        let Store::Udaf(own) = self.store(slot) else { unreachable!("just asked for") };
         own.read_from(&numbers, &rows, input)
     }
 }

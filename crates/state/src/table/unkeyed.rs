@@ -11,7 +11,7 @@ use crate::layout::EntryLayout;
 const GROUPS_MIN: usize = 1024;
 
 #[derive(Debug)]
-pub(super) struct PlacedGroups {
+pub(super) struct UnkeyedGroups {
     /// The accumulators of one group after the other, as [`EntryLayout::initial`] has them.
     rows: Region,
     groups: usize,
@@ -19,9 +19,9 @@ pub(super) struct PlacedGroups {
     skipped: usize,
 }
 
-impl PlacedGroups {
-    pub(super) fn new(layout: &EntryLayout) -> PlacedGroups {
-        PlacedGroups { rows: Region::empty(), groups: 0, skipped: layout.key_bytes() }
+impl UnkeyedGroups {
+    pub(super) fn new(layout: &EntryLayout) -> UnkeyedGroups {
+        UnkeyedGroups { rows: Region::empty(), groups: 0, skipped: layout.key_bytes() }
     }
 
     pub(super) fn groups(&self) -> usize {
@@ -37,7 +37,7 @@ impl PlacedGroups {
         self.rows.as_ptr().wrapping_sub(self.skipped)
     }
 
-    /// Bytes from [`PlacedGroups::base`] to the end of the last group.
+    /// Bytes from [`UnkeyedGroups::base`] to the end of the last group.
     pub(super) fn entries_bytes(&self, layout: &EntryLayout) -> usize {
         self.skipped + self.groups * layout.initial().len()
     }
@@ -80,14 +80,14 @@ impl PlacedGroups {
 }
 
 impl Table {
-    /// Groups by their places: see [`Table::extend_placed`]. The entry of a place is as many times [`Table::placed_units`].
-    pub(crate) fn placed(layout: std::sync::Arc<EntryLayout>) -> Table {
-        let groups = Groups::Placed(Box::new(PlacedGroups::new(&layout)));
+    /// Groups by their places: see [`Table::extend_unkeyed`]. The entry of a place is as many times [`Table::unkeyed_units`].
+    pub(crate) fn unkeyed(layout: std::sync::Arc<EntryLayout>) -> Table {
+        let groups = Groups::Unkeyed(Box::new(UnkeyedGroups::new(&layout)));
         Table::of(layout, groups)
     }
 
     /// From the entry of one place to that of the next.
-    pub(crate) fn placed_units(&self) -> u32 {
+    pub(crate) fn unkeyed_units(&self) -> u32 {
         (self.layout.initial().len() / 8) as u32
     }
 
@@ -95,8 +95,8 @@ impl Table {
     ///
     /// # Panics
     /// Where groups are not found by their places.
-    pub(crate) fn extend_placed(&mut self, count: usize) {
-        let Groups::Placed(groups) = &mut self.groups else { panic!("the table's groups have no places") };
+    pub(crate) fn extend_unkeyed(&mut self, count: usize) {
+        let Groups::Unkeyed(groups) = &mut self.groups else { panic!("the table's groups have no places") };
         groups.extend(&self.layout, count);
     }
 }

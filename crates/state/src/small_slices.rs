@@ -1,12 +1,11 @@
-//! What blocks have of slices of few rows: of each slice a piece, many in one table. They begin and end within a block; of several workers, each has pieces of
-//! those at its edges as well.
+//! Small slices: what a worker has of slices of few rows, many of them in one table.
 //!
-//! A slice of few rows is not worth a table of its own, which must be made, merged and cleared. A worker finds the groups of all of its small
-//! slices in one table instead, which knows their numbers; a piece is a list of numbers and what each of these groups has accumulated. Whoever closes windows
-//! learns the key of each number once, and from then on combines pieces without a look at a key (LightSaber, section 4: what
-//! threads keep apart until slices are merged).
+//! A slice of few rows is not worth a table of its own, which must be made, merged and cleared. A worker finds the groups of all of its small slices in one
+//! table instead, which numbers them; a small slice is a list of numbers and what each of these groups has accumulated. Whoever closes windows looks the key
+//! of each number up once, and from then on combines slices by number (LightSaber, section 4: threads have partial results of their own until slices are
+//! merged). Small slices begin and end within a block; where several workers have rows of one, each has a part of it.
 //!
-//! Numbers last as long as their table is small and pays: then it begins anew, with other numbers, and forgets keys that come no more.
+//! Numbers are valid as long as their table is small and pays. Then it begins anew, with other numbers, and forgets keys that have no more rows.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,15 +28,15 @@ const FORGOTTEN_GROUPS_MIN: u32 = 1024;
 /// A slice of one row for so many of all groups has a place for each of them.
 const GROUPS_PER_ROW_MAX: usize = 2;
 
-/// Pieces that nobody reads any more, kept for the next block.
-const SPARE_PIECES_MAX: usize = 2;
+/// Small slices that nobody reads any more, kept for the next block.
+const SPARE_SMALL_SLICES_MAX: usize = 2;
 
 /// Lists that slices may be put into, kept for the next blocks.
 const SPARE_LISTS_MAX: usize = 64;
 
 /// What tells the groups of pieces from those that have the same numbers elsewhere, and what whoever closes windows says to the worker that makes pieces.
 #[derive(Debug, Default)]
-pub(crate) struct PieceSource(Mutex<Told>);
+pub(crate) struct SmallSliceSource(Mutex<Told>);
 
 #[derive(Debug, Default)]
 struct Told {
@@ -57,7 +56,7 @@ pub(crate) struct GroupOrder {
     places: Vec<u32>,
 }
 
-impl PieceSource {
+impl SmallSliceSource {
     fn told(&self) -> MutexGuard<'_, Told> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,9 +113,9 @@ impl GroupOrder {
 
 /// What one worker has of some slices.
 #[derive(Debug)]
-pub struct Pieces {
-    /// Pieces whose numbers are of the same groups have the same source.
-    source: Arc<PieceSource>,
+pub struct SmallSlices {
+    /// Those whose numbers are of the same groups have the same source.
+    source: Arc<SmallSliceSource>,
     /// Keys of the groups that come after those of all earlier pieces of the source.
     keys: Table,
     /// The numbers of the groups of one slice after the other.
@@ -138,20 +137,20 @@ struct Lists {
     lists: Vec<Option<Table>>,
 }
 
-impl Pieces {
-    fn new(layout: &Arc<EntryLayout>, keys: &Arc<EntryLayout>, source: Arc<PieceSource>) -> Pieces {
-        Pieces {
+impl SmallSlices {
+    fn new(layout: &Arc<EntryLayout>, keys: &Arc<EntryLayout>, source: Arc<SmallSliceSource>) -> SmallSlices {
+        SmallSlices {
             source,
             keys: Table::list(keys.clone()),
             numbers: Vec::new(),
             entries: Vec::new(),
-            values: Table::placed(layout.clone()),
+            values: Table::unkeyed(layout.clone()),
             slices: Vec::new(),
             lists: Mutex::default(),
         }
     }
 
-    fn clear(&mut self, source: Arc<PieceSource>) {
+    fn clear(&mut self, source: Arc<SmallSliceSource>) {
         self.source = source;
         self.keys.clear();
         self.numbers.clear();
@@ -162,7 +161,7 @@ impl Pieces {
     }
 
     /// What tells the groups of these pieces from those that have the same numbers elsewhere.
-    pub(crate) fn source(&self) -> &Arc<PieceSource> {
+    pub(crate) fn source(&self) -> &Arc<SmallSliceSource> {
         &self.source
     }
 
@@ -235,13 +234,13 @@ impl Pieces {
 
 /// Where a worker adds rows to pieces.
 #[derive(Debug)]
-pub struct PieceWriter {
+pub struct SmallSliceWriter {
     layout: Arc<EntryLayout>,
     groups: SliceGroups,
-    source: Arc<PieceSource>,
+    source: Arc<SmallSliceSource>,
     /// Rows since the table of keys began anew.
     rows: usize,
-    filling: Pieces,
+    filling: SmallSlices,
     /// Whether slices may have groups that they have no rows of: a count says so.
     may_be_empty: bool,
     /// A buffer that is reused.
@@ -252,12 +251,12 @@ pub struct PieceWriter {
     /// Which groups the rows of each of several slices are of: a bit each, the first for those that have no number.
     slices_present: Vec<u64>,
     /// Complete, and not taken.
-    complete: Vec<Arc<Pieces>>,
+    complete: Vec<Arc<SmallSlices>>,
     /// All that are or were complete: whoever took them may still read them.
-    lent: Vec<Arc<Pieces>>,
+    lent: Vec<Arc<SmallSlices>>,
 }
 
-impl PieceWriter {
+impl SmallSliceWriter {
     /// Whether pieces can be made of slices of this layout: what accumulators refer to has no place in them.
     pub fn takes(layout: &EntryLayout) -> bool {
         !layout.has_references()
@@ -266,14 +265,14 @@ impl PieceWriter {
     /// No rows yet.
     ///
     /// # Panics
-    /// Where [`PieceWriter::takes`] says no.
-    pub fn new(layout: Arc<EntryLayout>, combination: Combination) -> PieceWriter {
-        assert!(PieceWriter::takes(&layout), "pieces hold all that there is of their groups");
-        let (mut groups, source) = (SliceGroups::new(&layout), Arc::<PieceSource>::default());
-        let filling = Pieces::new(&layout, groups.table().layout(), source.clone());
+    /// Where [`SmallSliceWriter::takes`] says no.
+    pub fn new(layout: Arc<EntryLayout>, combination: Combination) -> SmallSliceWriter {
+        assert!(SmallSliceWriter::takes(&layout), "pieces hold all that there is of their groups");
+        let (mut groups, source) = (SliceGroups::new(&layout), Arc::<SmallSliceSource>::default());
+        let filling = SmallSlices::new(&layout, groups.table().layout(), source.clone());
         // A group leaves a running window with the last of its rows, and must have some in each slice.
         let may_be_empty = combination != Combination::SubtractOnEvict && layout.row_count().is_some();
-        PieceWriter {
+        SmallSliceWriter {
             layout,
             groups,
             source,
@@ -300,7 +299,7 @@ impl PieceWriter {
             self.source.told().spare.clear();
             self.source = Arc::default();
             self.filling.source = self.source.clone();
-            // Pieces that nobody reads are all that would keep the one before.
+            // Those that nobody reads are all that would keep the one before.
             let unread = self.lent.iter_mut().filter_map(Arc::get_mut);
             unread.for_each(|pieces| pieces.clear(self.source.clone()));
             self.rows = 0;
@@ -309,24 +308,24 @@ impl PieceWriter {
         self.groups.table()
     }
 
-    /// Replaces `entries` of the table of groups, of the rows of a slice, by entries of [`PieceWriter::values`].
+    /// Replaces `entries` of the table of groups, of the rows of a slice, by entries of [`SmallSliceWriter::values`].
     ///
     /// # Panics
     /// Where the slice is not behind the one before, or an entry is none.
     pub fn place(&mut self, slice: SliceId, entries: &mut [u32]) {
-        let Pieces { keys, numbers, values, entries: placed, slices, .. } = &mut self.filling;
+        let SmallSlices { keys, numbers, values, entries: placed, slices, .. } = &mut self.filling;
         assert!(slices.last().is_none_or(|(last, _)| *last < slice), "slices come in their order");
-        let (before, first, units) = (numbers.len(), values.groups() as u32, values.placed_units());
+        let (before, first, units) = (numbers.len(), values.groups() as u32, values.unkeyed_units());
         if self.groups.numbered() as usize > GROUPS_PER_ROW_MAX * entries.len() {
             self.groups.place(entries, (first, units), numbers, keys);
             let added = (numbers.len() - before) as u32;
-            values.extend_placed(added as usize);
+            values.extend_unkeyed(added as usize);
             placed.extend((first..first + added).map(|place| place * units));
         } else {
             let present = if self.may_be_empty { None } else { Some(&mut self.present) };
             self.groups.place_all(entries, (first, units), present, keys);
             let all = self.groups.numbered();
-            values.extend_placed(all as usize);
+            values.extend_unkeyed(all as usize);
             if self.may_be_empty || self.present.iter().all(|&present| present == 1) {
                 numbers.extend(0..all);
                 placed.extend((first..first + all).map(|place| place * units));
@@ -339,7 +338,7 @@ impl PieceWriter {
         slices.push((slice, numbers.len()));
     }
 
-    /// As [`PieceWriter::place`], of several slices: so many rows are each one's, behind those of the one before. Slices without rows are passed over.
+    /// As [`SmallSliceWriter::place`], of several slices: so many rows are each one's, behind those of the one before. Slices without rows are passed over.
     ///
     /// # Panics
     /// As there, or where `entries` are not of all these rows.
@@ -359,11 +358,11 @@ impl PieceWriter {
         }
     }
 
-    /// As [`PieceWriter::place_all`], where the groups of all rows have numbers, which are fewer than a word has bits: whether that is so. Each group that has a
+    /// As [`SmallSliceWriter::place_all`], where the groups of all rows have numbers, which are fewer than a word has bits: whether that is so. Each group that has a
     /// number gets a place in each slice.
     fn place_known(&mut self, slices: impl Iterator<Item = (SliceId, usize)> + Clone, entries: &mut Vec<u32>) -> bool {
-        let Pieces { numbers, values, entries: placed, slices: written, .. } = &mut self.filling;
-        let (all, units, mut first) = (self.groups.numbered(), values.placed_units(), values.groups() as u32);
+        let SmallSlices { numbers, values, entries: placed, slices: written, .. } = &mut self.filling;
+        let (all, units, mut first) = (self.groups.numbered(), values.unkeyed_units(), values.groups() as u32);
         let (found, present) = (&mut self.found, &mut self.slices_present);
         found.clear();
         found.reserve(entries.len());
@@ -398,11 +397,11 @@ impl PieceWriter {
             written.push((slice, numbers.len()));
             first += all;
         }
-        values.extend_placed(present.len() * all as usize);
+        values.extend_unkeyed(present.len() * all as usize);
         true
     }
 
-    /// The entry of [`PieceWriter::values`] of all rows of a slice, where they have no keys.
+    /// The entry of [`SmallSliceWriter::values`] of all rows of a slice, where they have no keys.
     ///
     /// # Panics
     /// Where they have, or the slice is not behind the one before.
@@ -435,12 +434,12 @@ impl PieceWriter {
                 pieces.clear(self.source.clone());
                 pieces
             }
-            None => Pieces::new(&self.layout, self.groups.table().layout(), self.source.clone()),
+            None => SmallSlices::new(&self.layout, self.groups.table().layout(), self.source.clone()),
         };
         let mut unread = 0;
         self.lent.retain(|pieces| {
             unread += usize::from(Arc::strong_count(pieces) == 1);
-            Arc::strong_count(pieces) > 1 || unread <= SPARE_PIECES_MAX
+            Arc::strong_count(pieces) > 1 || unread <= SPARE_SMALL_SLICES_MAX
         });
         let complete = Arc::new(std::mem::replace(&mut self.filling, next));
         self.lent.push(complete.clone());
@@ -453,7 +452,7 @@ impl PieceWriter {
     }
 
     /// Takes all pieces, those of one source in their order.
-    pub fn take(&mut self) -> Vec<Arc<Pieces>> {
+    pub fn take(&mut self) -> Vec<Arc<SmallSlices>> {
         self.finish();
         std::mem::take(&mut self.complete)
     }

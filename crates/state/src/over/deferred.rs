@@ -29,7 +29,7 @@ pub(super) enum EndTicks {
 
 /// The rows of all keys that wait.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct DeferredRows {
     pub end: EndTicks,
     batches: VecDeque<Batch>,
     next_number: u64,
@@ -59,13 +59,13 @@ struct Batch {
     has_left: Vec<bool>,
     /// Rows before this one have left.
     first: usize,
-    waiting: usize,
+    deferred: usize,
     bytes: usize,
 }
 
 /// Which rows of one key wait.
 #[derive(Debug, Default)]
-pub(super) struct WaitingOfKey {
+pub(super) struct DeferredOfKey {
     /// Their numbers; the first row has the position `left`.
     numbers: VecDeque<u64>,
     /// How many of them are due.
@@ -109,7 +109,7 @@ impl EndTicks {
     }
 }
 
-impl WaitingOfKey {
+impl DeferredOfKey {
     /// How many rows have come.
     pub fn rows(&self) -> u64 {
         self.left + self.numbers.len() as u64
@@ -128,7 +128,7 @@ impl WaitingOfKey {
     }
 
     pub fn bytes(&self) -> usize {
-        size_of::<WaitingOfKey>() + self.numbers.capacity() * size_of::<u64>()
+        size_of::<DeferredOfKey>() + self.numbers.capacity() * size_of::<u64>()
     }
 
     /// The next row is due. Returns its number.
@@ -138,9 +138,17 @@ impl WaitingOfKey {
     }
 }
 
-impl Waiting {
-    pub fn new(end: EndTicks) -> Waiting {
-        Waiting { end, batches: VecDeque::new(), next_number: 0, rows: 0, bytes: 0, due: VecDeque::new(), due_until: 0 }
+impl DeferredRows {
+    pub fn new(end: EndTicks) -> DeferredRows {
+        DeferredRows {
+            end,
+            batches: VecDeque::new(),
+            next_number: 0,
+            rows: 0,
+            bytes: 0,
+            due: VecDeque::new(),
+            due_until: 0,
+        }
     }
 
     /// Rows that wait.
@@ -164,7 +172,7 @@ impl Waiting {
         self.next_number += numbers.len() as u64;
         self.rows += numbers.len();
         for (&number, &key) in numbers.iter().zip(&keys) {
-            let of_key = partitions[key as usize].waiting_mut();
+            let of_key = partitions[key as usize].deferred_mut();
             of_key.numbers.push_back(number);
             if let EndTicks::Rows(following) = self.end
                 && (of_key.numbers.len() - of_key.due) as u64 > following
@@ -197,7 +205,7 @@ impl Waiting {
                 if batch.has_left[row] {
                     continue;
                 }
-                let of_key = partitions[key as usize].waiting_mut();
+                let of_key = partitions[key as usize].deferred_mut();
                 // Of the others some are due already.
                 if of_key.numbers.get(of_key.due) == Some(&number) {
                     of_key.make_due();
@@ -252,11 +260,11 @@ impl Waiting {
         touched.sort_unstable();
         touched.dedup();
         for &batch in touched.iter().rev() {
-            let Batch { waiting, bytes, ref numbers, .. } = self.batches[batch];
-            if waiting == 0 {
+            let Batch { deferred, bytes, ref numbers, .. } = self.batches[batch];
+            if deferred == 0 {
                 self.bytes -= bytes;
                 self.batches.remove(batch);
-            } else if waiting * HELD_PER_ROW_MAX < numbers.len() {
+            } else if deferred * HELD_PER_ROW_MAX < numbers.len() {
                 let copied = self.batches[batch].copied()?;
                 self.bytes = self.bytes - bytes + copied.bytes;
                 self.batches[batch] = copied;
@@ -274,8 +282,8 @@ impl Waiting {
     pub fn in_order(&self) -> Vec<(&RecordBatch, usize, u32)> {
         let mut rows = Vec::with_capacity(self.rows);
         for batch in &self.batches {
-            let waiting = (batch.first..batch.numbers.len()).filter(|&row| !batch.has_left[row]);
-            rows.extend(waiting.map(|row| (&batch.rows, row, batch.keys[row])));
+            let deferred = (batch.first..batch.numbers.len()).filter(|&row| !batch.has_left[row]);
+            rows.extend(deferred.map(|row| (&batch.rows, row, batch.keys[row])));
         }
         rows
     }
@@ -285,8 +293,8 @@ impl Batch {
     fn new(rows: RecordBatch, numbers: Vec<u64>, keys: Vec<u32>, ticks: Vec<i64>) -> Batch {
         let beside = size_of::<Batch>() + numbers.len() * (size_of::<(u64, i64)>() + size_of::<u32>() + 1);
         let bytes = bytes_of(&rows) + beside;
-        let waiting = numbers.len();
-        Batch { rows, has_left: vec![false; waiting], numbers, keys, ticks, first: 0, waiting, bytes }
+        let deferred = numbers.len();
+        Batch { rows, has_left: vec![false; deferred], numbers, keys, ticks, first: 0, deferred, bytes }
     }
 
     fn place(&self, number: u64) -> usize {
@@ -300,7 +308,7 @@ impl Batch {
 
     fn leave(&mut self, row: usize) {
         self.has_left[row] = true;
-        self.waiting -= 1;
+        self.deferred -= 1;
         while self.has_left.get(self.first) == Some(&true) {
             self.first += 1;
         }
@@ -308,13 +316,13 @@ impl Batch {
 
     /// The rows that wait, copied.
     fn copied(&self) -> Result<Batch, ArrowError> {
-        let waiting: Vec<usize> = (self.first..self.numbers.len()).filter(|&row| !self.has_left[row]).collect();
-        let places = UInt32Array::from_iter_values(waiting.iter().map(|&row| row as u32));
+        let deferred: Vec<usize> = (self.first..self.numbers.len()).filter(|&row| !self.has_left[row]).collect();
+        let places = UInt32Array::from_iter_values(deferred.iter().map(|&row| row as u32));
         let taken = take_record_batch(&self.rows, &places)?;
         let rows = RecordBatch::try_new(taken.schema(), taken.columns().iter().map(compacted).collect())?;
-        let numbers = waiting.iter().map(|&row| self.numbers[row]).collect();
-        let keys = waiting.iter().map(|&row| self.keys[row]).collect();
-        Ok(Batch::new(rows, numbers, keys, waiting.iter().map(|&row| self.ticks[row]).collect()))
+        let numbers = deferred.iter().map(|&row| self.numbers[row]).collect();
+        let keys = deferred.iter().map(|&row| self.keys[row]).collect();
+        Ok(Batch::new(rows, numbers, keys, deferred.iter().map(|&row| self.ticks[row]).collect()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Windows that have closed, on their way out: small ones leave together.
+//! Coalesces small windows that have closed: they leave together, for to read out each by itself would cost more than to copy it.
 
 use std::sync::Arc;
 
@@ -38,9 +38,9 @@ pub(crate) enum SmallWindow<'a> {
     Halves(Halves<'a>),
 }
 
-/// What waits to leave with others.
+/// Windows that are held until they leave together.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct Coalescer {
     copied: CopiedGroups,
     /// What tells the keys of the window that came last, where that is known.
     last: Option<u64>,
@@ -123,10 +123,10 @@ impl CopiedGroups {
     }
 }
 
-impl Waiting {
+impl Coalescer {
     /// None yet. Groups will be copied from tables of this layout.
-    pub fn new(layout: &Arc<EntryLayout>) -> Waiting {
-        Waiting { copied: CopiedGroups::new(layout), last: None, have_stayed: true, left: None }
+    pub fn new(layout: &Arc<EntryLayout>) -> Coalescer {
+        Coalescer { copied: CopiedGroups::new(layout), last: None, have_stayed: true, left: None }
     }
 
     /// A window without groups, which is reported all the same.

@@ -11,7 +11,7 @@ use super::region::Region;
 
 /// Where the entries of a table hold one value: at the same distance from each other, in units of what entries are numbered by.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Strided {
     /// Address of the value in entry 0.
     start: *mut u8,
     step: usize,
@@ -20,11 +20,11 @@ pub(super) struct Place {
     room: usize,
 }
 
-impl Place {
+impl Strided {
     /// Of values of `width` bytes, the first at `start` and each `step` units behind the one before, in `room` bytes that are the table's.
     #[inline(always)]
-    pub(super) fn new(start: *mut u8, step: usize, width: usize, room: usize) -> Place {
-        Place { start, step, width, room }
+    pub(super) fn new(start: *mut u8, step: usize, width: usize, room: usize) -> Strided {
+        Strided { start, step, width, room }
     }
 
     /// Bytes of the value.
@@ -33,9 +33,9 @@ impl Place {
     }
 
     /// A part of the value.
-    pub(super) fn part(self, offset: usize, width: usize) -> Place {
+    pub(super) fn part(self, offset: usize, width: usize) -> Strided {
         assert!(offset + width <= self.width, "a part lies within its value");
-        Place { start: self.start.wrapping_add(offset), width, room: self.room.saturating_sub(offset), ..self }
+        Strided { start: self.start.wrapping_add(offset), width, room: self.room.saturating_sub(offset), ..self }
     }
 
     /// The value of each entry, which is an integer or holds no other: no address.
@@ -83,11 +83,11 @@ impl Place {
     }
 
     /// The place for some entries, all of which lie within the table: to check them at once costs less than one by one.
-    pub(super) fn of(self, entries: &[u32]) -> CheckedPlace {
+    pub(super) fn of(self, entries: &[u32]) -> CheckedStrided {
         let last = entries.iter().fold(0, |last, &entry| last.max(entry)) as usize;
         let is_within = last * self.step + self.width <= self.room;
         assert!(is_within || entries.is_empty(), "an entry lies within its table");
-        CheckedPlace { start: self.start, step: self.step }
+        CheckedStrided { start: self.start, step: self.step }
     }
 
     /// The address of the first of the values of neighbours, which lie side by side, all within the table.
@@ -100,14 +100,14 @@ impl Place {
     }
 }
 
-/// A [`Place`] of entries that all lie within their table.
+/// A [`Strided`] of entries that all lie within their table.
 #[derive(Clone, Copy)]
-pub(super) struct CheckedPlace {
+pub(super) struct CheckedStrided {
     start: *mut u8,
     step: usize,
 }
 
-impl CheckedPlace {
+impl CheckedStrided {
     /// The address of the value in an entry.
     ///
     /// # Safety

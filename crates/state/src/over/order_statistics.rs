@@ -14,7 +14,7 @@ const JOINED_MAX: usize = CHUNK_MAX * 3 / 4;
 /// Values in ascending order, each as often as it came: in chunks, and beside them how many are in which (a Fenwick tree), so that a value comes, leaves and is
 /// found in O(log n).
 #[derive(Debug)]
-pub(super) struct Ranked<K> {
+pub(super) struct OrderStatistics<K> {
     /// Ascending; none is empty.
     chunks: Vec<Vec<K>>,
     /// How many values the chunks have: node `i`, counted from one, has the sum of as many chunks up to the `i`th as its lowest bit says.
@@ -24,10 +24,10 @@ pub(super) struct Ranked<K> {
     bytes_beside: usize,
 }
 
-impl<K: Findable> Ranked<K> {
+impl<K: Findable> OrderStatistics<K> {
     /// No values yet.
-    pub fn new() -> Ranked<K> {
-        Ranked { chunks: Vec::new(), counts: Vec::new(), len: 0, bytes_beside: 0 }
+    pub fn new() -> OrderStatistics<K> {
+        OrderStatistics { chunks: Vec::new(), counts: Vec::new(), len: 0, bytes_beside: 0 }
     }
 
     /// How many there are.
@@ -143,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    fn check(ranked: &Ranked<i64>, expected: &[i64]) {
+    fn check(ranked: &OrderStatistics<i64>, expected: &[i64]) {
         assert_eq!(ranked.len(), expected.len());
         assert!(ranked.iter().eq(expected));
         for (rank, value) in expected.iter().enumerate().step_by(1 + expected.len() / 50) {
@@ -161,7 +161,7 @@ mod tests {
             values in prop::collection::vec(-300i64..300, 1..6000), spread in 1i64..2000, frame in 1usize..5000,
         ) {
             let values: Vec<i64> = values.iter().zip(0i64..).map(|(value, at)| value * spread + at).collect();
-            let (mut ranked, mut expected) = (Ranked::new(), Vec::new());
+            let (mut ranked, mut expected) = (OrderStatistics::new(), Vec::new());
             for (at, &value) in values.iter().enumerate() {
                 ranked.enter(&value);
                 expected.insert(expected.partition_point(|other| *other < value), value);

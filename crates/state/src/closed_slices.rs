@@ -1,4 +1,4 @@
-//! Slices of windows that have not ended, as tables.
+//! Closed slices, to which no worker adds rows any more, of windows that have not ended: a table for each.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(crate) fn clear_next(unneeded: &mut Vec<Table>, spare: &mut Vec<Table>, work
 
 /// Slices, over all workers: one table for each, and what is to be merged with it.
 #[derive(Debug, Default)]
-pub(crate) struct SealedSlices {
+pub(crate) struct ClosedSlices {
     /// Ascending.
     slices: VecDeque<(SliceId, Table)>,
     /// What other workers have of these slices, and how far the first of them has been merged.
@@ -37,7 +37,7 @@ pub(crate) struct SealedSlices {
     merging: Option<Merging>,
 }
 
-impl SealedSlices {
+impl ClosedSlices {
     /// Takes one worker's table of a slice.
     pub fn add(&mut self, id: SliceId, table: Table) {
         if self.slices.back().is_none_or(|last| last.0 < id) {
@@ -150,7 +150,7 @@ impl SealedSlices {
         self.tables().map(|(_, table)| table.bytes()).sum()
     }
 
-    /// How many tables [`SealedSlices::write_to`] writes.
+    /// How many tables [`ClosedSlices::write_to`] writes.
     pub fn tables_written(&self) -> usize {
         self.slices.len() + self.unmerged.len()
     }
@@ -212,7 +212,7 @@ mod tests {
             fill(store.table(SliceId::new(10, 0)), first);
             store.take_until(10).pop().expect("the slice was opened").1
         };
-        let mut sealed = SealedSlices::default();
+        let mut sealed = ClosedSlices::default();
         for first in [0, 3] {
             let table = take(first);
             assert_eq!(table.integer_mode(), Some(IntegerMode::Hash), "one in seven is not crowded");

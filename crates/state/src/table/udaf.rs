@@ -9,15 +9,15 @@ use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// What a function keeps of the groups of a table.
 #[derive(Debug)]
-pub(super) struct OwnStore {
+pub(super) struct UdafStore {
     function: OwnFunction,
-    kept: Kept,
+    kept: Retained,
     /// What the function's own code returned as its first error: the query ends with it when a window is read.
     error: Option<String>,
 }
 
 #[derive(Debug)]
-enum Kept {
+enum Retained {
     States(Box<dyn States>),
     Rows { groups: usize, rows: GroupedRows },
 }
@@ -47,34 +47,34 @@ struct Piece {
     rows: ArrayRef,
 }
 
-impl OwnStore {
-    pub(super) fn new(function: &OwnFunction) -> OwnStore {
+impl UdafStore {
+    pub(super) fn new(function: &OwnFunction) -> UdafStore {
         let kept = match function.0.merging() {
-            Merging::Rows => Kept::Rows { groups: 0, rows: GroupedRows::default() },
-            Merging::Combine | Merging::Invert => Kept::States(function.0.states()),
+            Merging::Rows => Retained::Rows { groups: 0, rows: GroupedRows::default() },
+            Merging::Combine | Merging::Invert => Retained::States(function.0.states()),
         };
-        OwnStore { function: function.clone(), kept, error: None }
+        UdafStore { function: function.clone(), kept, error: None }
     }
 
     pub(super) fn groups(&self) -> usize {
         match &self.kept {
-            Kept::States(states) => states.groups(),
-            Kept::Rows { groups, .. } => *groups,
+            Retained::States(states) => states.groups(),
+            Retained::Rows { groups, .. } => *groups,
         }
     }
 
     pub(super) fn grow_to(&mut self, wanted: usize) {
         match &mut self.kept {
-            Kept::States(states) => states.grow_to(wanted),
-            Kept::Rows { groups, .. } => *groups = wanted.max(*groups),
+            Retained::States(states) => states.grow_to(wanted),
+            Retained::Rows { groups, .. } => *groups = wanted.max(*groups),
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.error = None;
         match &mut self.kept {
-            Kept::States(states) => states.clear(),
-            Kept::Rows { groups, rows } => {
+            Retained::States(states) => states.clear(),
+            Retained::Rows { groups, rows } => {
                 *groups = 0;
                 rows.clear();
             }
@@ -83,8 +83,8 @@ impl OwnStore {
 
     pub(super) fn bytes(&self) -> usize {
         match &self.kept {
-            Kept::States(states) => states.bytes(),
-            Kept::Rows { rows, .. } => rows.bytes(),
+            Retained::States(states) => states.bytes(),
+            Retained::Rows { rows, .. } => rows.bytes(),
         }
     }
 
@@ -97,14 +97,14 @@ impl OwnStore {
     ) {
         let mut order: Vec<(u32, u32)> = numbered.map(|(at, number)| (number, at as u32)).collect();
         match &mut self.kept {
-            Kept::Rows { rows: kept, .. } => {
+            Retained::Rows { rows: kept, .. } => {
                 let places: UInt32Array = order.iter().map(|(_, at)| *at).collect::<Vec<_>>().into();
                 let positions: Vec<u64> = order.iter().map(|(_, at)| position(*at as usize)).collect();
                 let rows = take(rows, &places, None).expect("places are those of the rows");
                 let numbers = order.into_iter().map(|(number, _)| number).collect();
                 kept.push(Piece { numbers, positions: std::sync::Arc::new(UInt64Array::from(positions)), rows });
             }
-            Kept::States(states) => {
+            Retained::States(states) => {
                 // Rows of a group stay in their order.
                 order.sort_by_key(|(number, _)| *number);
                 let result = accumulate(states.as_mut(), &order, rows);
@@ -114,16 +114,16 @@ impl OwnStore {
     }
 
     /// Adds what another store keeps, or takes it away again: of each pair, what it has of the first to what this one has of the second.
-    pub(super) fn merge(&mut self, other: &OwnStore, pairs: &[(u32, u32)], change: Change) {
+    pub(super) fn merge(&mut self, other: &UdafStore, pairs: &[(u32, u32)], change: Change) {
         if self.error.is_none() {
             self.error.clone_from(&other.error);
         }
         match (&mut self.kept, &other.kept) {
-            (Kept::States(mine), Kept::States(theirs)) => {
+            (Retained::States(mine), Retained::States(theirs)) => {
                 let result = mine.merge(theirs.as_ref(), pairs, change);
                 note(&mut self.error, &self.function, result);
             }
-            (Kept::Rows { rows, .. }, Kept::Rows { groups, rows: theirs }) => {
+            (Retained::Rows { rows, .. }, Retained::Rows { groups, rows: theirs }) => {
                 assert!(change == Change::Add, "rows are not taken away");
                 let mut to = vec![None; *groups];
                 pairs.iter().for_each(|&(from, mine)| to[from as usize] = Some(mine));
@@ -138,11 +138,11 @@ impl OwnStore {
         out.column(&numbers.iter().map(|number| u8::from(number.is_some())).collect::<Vec<_>>());
         out.optional_text(self.error.as_deref());
         match &self.kept {
-            Kept::States(states) => {
+            Retained::States(states) => {
                 let numbers: Vec<u32> = numbers.iter().flatten().copied().collect();
                 write_states(&self.function, states.as_ref(), &numbers, out)
             }
-            Kept::Rows { groups, rows } => {
+            Retained::Rows { groups, rows } => {
                 let mut to = vec![None; *groups];
                 let known = numbers.iter().flatten().zip(0..);
                 known.for_each(|(&number, place)| to[number as usize] = Some(place));
@@ -167,8 +167,8 @@ impl OwnStore {
         let error = input.optional_text("an error")?;
         self.error = self.error.take().or(error.map(str::to_string));
         match &mut self.kept {
-            Kept::States(states) => read_states(&self.function, states.as_mut(), numbers, input)?,
-            Kept::Rows { rows: kept, .. } => {
+            Retained::States(states) => read_states(&self.function, states.as_mut(), numbers, input)?,
+            Retained::Rows { rows: kept, .. } => {
                 for _ in 0..input.count(1, "pieces of rows")? {
                     let places = input.list::<u32>("groups of rows")?;
                     let are_known = places.iter().all(|&place| (place as usize) < numbers.len());
@@ -189,8 +189,8 @@ impl OwnStore {
             return Err(error.clone());
         }
         let result = match &self.kept {
-            Kept::States(states) => states.finish(numbers),
-            Kept::Rows { rows, .. } => self.finish_rows(rows, numbers),
+            Retained::States(states) => states.finish(numbers),
+            Retained::Rows { rows, .. } => self.finish_rows(rows, numbers),
         };
         result.map_err(|error| named(&self.function, &error))
     }
@@ -432,7 +432,7 @@ mod tests {
     fn values_of_some_groups_cost_nothing_for_others() {
         const GROUPS: u32 = 1_000;
         let made = Arc::new(AtomicUsize::new(0));
-        let mut store = OwnStore::new(&OwnFunction(function(LastRow(made.clone()))));
+        let mut store = UdafStore::new(&OwnFunction(function(LastRow(made.clone()))));
         store.grow_to(GROUPS as usize + 1);
         // The second piece has the rows that came first.
         for (first, sign) in [(2_000, 1), (0, -1)] {

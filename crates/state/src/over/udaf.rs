@@ -17,39 +17,39 @@ use super::call::KeyRows;
 use super::frame::Bounds;
 use super::held::Members;
 use crate::snapshot::{Reader, SnapshotError, Writer};
-use crate::table::own::{expect_states, named, read_states, write_states};
+use crate::table::udaf::{expect_states, named, read_states, write_states};
 
 /// Rows are copied to those before as long as they are no more together.
-const PIECE_ROWS_MAX: usize = 128;
+const SMALL_SLICE_ROWS_MAX: usize = 128;
 
 /// The only group of states that are of one frame.
 const ONLY: u32 = 0;
 
 /// What a call remembers of the rows of one key.
 #[derive(Debug)]
-pub(super) struct OwnState {
+pub(super) struct UdafState {
     function: OwnFunction,
-    frame: OwnFrame,
+    frame: UdafFrame,
     members: Members,
     /// Rows of the frame that count: the function has a value of none.
     counted: u64,
     /// The rows from the last frame's start on, where any leave.
-    rows: OwnRows,
+    rows: UdafRows,
 }
 
 /// How the function's value follows a frame.
 #[derive(Debug)]
-enum OwnFrame {
+enum UdafFrame {
     /// Of all rows so far, or of those from which others are taken away: the frame's state, and one that rows which leave are put into.
     Running(Box<dyn States>, Box<dyn States>),
-    Stacks(Box<OwnStacks>),
+    Stacks(Box<UdafStacks>),
     /// Of all rows anew.
     Rows,
 }
 
 /// Two stacks: rows in front of `front_end` leave next. For each of them there is the state of all from it on, and one of those that came after.
 #[derive(Debug)]
-struct OwnStacks {
+struct UdafStacks {
     /// Those of even rows, and those of odd ones: states are combined with others than their own.
     front: [Box<dyn States>; 2],
     front_start: u64,
@@ -58,30 +58,30 @@ struct OwnStacks {
 }
 
 /// Rows of one key that come next, and where their frames are.
-pub(super) struct OwnRun<'a> {
+pub(super) struct UdafRun<'a> {
     /// The arguments, and, where some rows do not count, which do.
     pub columns: &'a [ArrayRef],
     pub rows: Range<usize>,
     pub bounds: &'a Bounds,
 }
 
-impl OwnState {
+impl UdafState {
     /// No rows yet. Rows leave where it `is_bounded`; the last of the columns says which count where `has_condition`.
-    pub fn new(function: &OwnFunction, is_bounded: bool, has_condition: bool) -> OwnState {
+    pub fn new(function: &OwnFunction, is_bounded: bool, has_condition: bool) -> UdafState {
         let frame = match (function.0.merging(), is_bounded) {
-            (_, false) | (Merging::Invert, true) => OwnFrame::Running(one_group(function), one_group(function)),
-            (Merging::Combine, true) => OwnFrame::Stacks(Box::new(OwnStacks::new(function))),
-            (Merging::Rows, true) => OwnFrame::Rows,
+            (_, false) | (Merging::Invert, true) => UdafFrame::Running(one_group(function), one_group(function)),
+            (Merging::Combine, true) => UdafFrame::Stacks(Box::new(UdafStacks::new(function))),
+            (Merging::Rows, true) => UdafFrame::Rows,
         };
-        let rows = OwnRows { pieces: VecDeque::new(), end: 0, has_condition };
-        OwnState { function: function.clone(), frame, members: Members::new(is_bounded), counted: 0, rows }
+        let rows = UdafRows { pieces: VecDeque::new(), end: 0, has_condition };
+        UdafState { function: function.clone(), frame, members: Members::new(is_bounded), counted: 0, rows }
     }
 
     /// The values of each row of a run.
     ///
     /// # Errors
     /// What the function's own code returns.
-    pub fn compute(&mut self, run: &OwnRun<'_>) -> Result<ArrayRef, String> {
+    pub fn compute(&mut self, run: &UdafRun<'_>) -> Result<ArrayRef, String> {
         self.rows.append(run.columns, run.rows.clone());
         let mut values = Vec::with_capacity(run.rows.len());
         for frame in run.bounds.frames() {
@@ -94,13 +94,13 @@ impl OwnState {
     }
 
     fn value(&mut self, (start, end): (u64, u64)) -> Result<ArrayRef, String> {
-        let OwnState { function, frame, members, counted, rows } = self;
+        let UdafState { function, frame, members, counted, rows } = self;
         let (entering, leaving) = members.move_to((start, end));
         let (entering, leaving) = (rows.that_count(entering), rows.that_count(leaving));
         *counted = *counted + entering.len() as u64 - leaving.len() as u64;
         let only = (*counted > 0).then_some(ONLY);
         match frame {
-            OwnFrame::Running(states, left) => {
+            UdafFrame::Running(states, left) => {
                 entering.into_iter().try_for_each(|row| states.accumulate(ONLY, &rows.arguments(row)))?;
                 for row in leaving {
                     left.clear();
@@ -110,14 +110,14 @@ impl OwnState {
                 }
                 states.finish(&[only])
             }
-            OwnFrame::Stacks(stacks) => {
+            UdafFrame::Stacks(stacks) => {
                 entering.into_iter().try_for_each(|row| stacks.back.accumulate(ONLY, &rows.arguments(row)))?;
                 if start > stacks.front_end {
                     stacks.turn(rows, start..end)?;
                 }
                 stacks.total(function, start)?.finish(&[only])
             }
-            OwnFrame::Rows => {
+            UdafFrame::Rows => {
                 let mut states = one_group(function);
                 let frame = rows.that_count(start..end);
                 frame.into_iter().try_for_each(|row| states.accumulate(ONLY, &rows.arguments(row)))?;
@@ -129,11 +129,11 @@ impl OwnState {
     /// Bytes of memory held elsewhere, as far as they are known.
     pub fn bytes(&self) -> usize {
         let states = match &self.frame {
-            OwnFrame::Running(states, left) => states.bytes() + left.bytes(),
-            OwnFrame::Stacks(stacks) => {
+            UdafFrame::Running(states, left) => states.bytes() + left.bytes(),
+            UdafFrame::Stacks(stacks) => {
                 stacks.front.iter().map(|front| front.bytes()).sum::<usize>() + stacks.back.bytes()
             }
-            OwnFrame::Rows => 0,
+            UdafFrame::Rows => 0,
         };
         states + self.rows.bytes()
     }
@@ -143,9 +143,9 @@ impl OwnState {
         out.number(self.counted);
         self.rows.write_to(out)?;
         match &self.frame {
-            OwnFrame::Running(states, _) => write_states(&self.function, states.as_ref(), &[ONLY], out)?,
-            OwnFrame::Stacks(stacks) => out.number(stacks.front_end),
-            OwnFrame::Rows => {}
+            UdafFrame::Running(states, _) => write_states(&self.function, states.as_ref(), &[ONLY], out)?,
+            UdafFrame::Stacks(stacks) => out.number(stacks.front_end),
+            UdafFrame::Rows => {}
         }
         Ok(())
     }
@@ -156,7 +156,7 @@ impl OwnState {
         (known, columns): (&KeyRows, &[DataType]),
         input: &mut Reader<'_>,
     ) -> Result<(), SnapshotError> {
-        let OwnState { function, frame, members, counted, rows } = self;
+        let UdafState { function, frame, members, counted, rows } = self;
         *counted = input.number("rows that count")?;
         rows.read_from(known, (columns, members.is_bounded), input)?;
         let are_right = match members.is_bounded {
@@ -166,8 +166,8 @@ impl OwnState {
         input.check(are_right, "rows that count, of those that have come")?;
         members.resume(known);
         match frame {
-            OwnFrame::Running(states, _) => read_states(function, states.as_mut(), &[ONLY], input),
-            OwnFrame::Stacks(stacks) => {
+            UdafFrame::Running(states, _) => read_states(function, states.as_mut(), &[ONLY], input),
+            UdafFrame::Stacks(stacks) => {
                 let front_end = input.number("the end of the first rows of a frame")?;
                 let is_right = (known.frame_start..=known.end).contains(&front_end);
                 input.check(is_right, "first rows of a frame")?;
@@ -177,7 +177,7 @@ impl OwnState {
                 });
                 expect_states(function, &result, input)
             }
-            OwnFrame::Rows => Ok(()),
+            UdafFrame::Rows => Ok(()),
         }
     }
 }
@@ -189,10 +189,10 @@ fn one_group(function: &OwnFunction) -> Box<dyn States> {
     states
 }
 
-impl OwnStacks {
-    fn new(function: &OwnFunction) -> OwnStacks {
+impl UdafStacks {
+    fn new(function: &OwnFunction) -> UdafStacks {
         let front = [function.0.states(), function.0.states()];
-        OwnStacks { front, front_start: 0, front_end: 0, back: one_group(function) }
+        UdafStacks { front, front_start: 0, front_end: 0, back: one_group(function) }
     }
 
     /// The group of a row that leaves next, among those of the even rows or of the odd ones.
@@ -201,7 +201,7 @@ impl OwnStacks {
     }
 
     /// All rows of a frame leave next, and none has come after them.
-    fn turn(&mut self, rows: &OwnRows, frame: Range<u64>) -> Result<(), String> {
+    fn turn(&mut self, rows: &UdafRows, frame: Range<u64>) -> Result<(), String> {
         (self.front_start, self.front_end) = (frame.start, frame.end);
         let groups = ((frame.end - frame.start) / 2 + 1) as usize;
         for states in &mut self.front {
@@ -237,7 +237,7 @@ impl OwnStacks {
 
 /// Rows of one key, by their positions. Those at the front can be forgotten.
 #[derive(Debug)]
-struct OwnRows {
+struct UdafRows {
     pieces: VecDeque<Piece>,
     /// One past the last position.
     end: u64,
@@ -262,7 +262,7 @@ impl Piece {
     }
 }
 
-impl OwnRows {
+impl UdafRows {
     /// Adds some rows of columns, copied: what they are a part of is not held.
     fn append(&mut self, columns: &[ArrayRef], rows: Range<usize>) {
         let places = UInt32Array::from_iter_values(rows.start as u32..rows.end as u32);
@@ -270,7 +270,7 @@ impl OwnRows {
         let columns: Vec<ArrayRef> = columns.iter().map(taken).collect();
         let start = self.end;
         self.end += rows.len() as u64;
-        match self.pieces.back_mut().filter(|last| last.rows() + rows.len() <= PIECE_ROWS_MAX) {
+        match self.pieces.back_mut().filter(|last| last.rows() + rows.len() <= SMALL_SLICE_ROWS_MAX) {
             None => self.pieces.push_back(Piece { start, columns }),
             Some(last) => {
                 for (known, more) in last.columns.iter_mut().zip(&columns) {
@@ -433,7 +433,7 @@ mod tests {
     fn rows_are_combined_in_their_order_however_the_frame_is_followed() {
         for merging in [Merging::Invert, Merging::Combine, Merging::Rows] {
             for preceding in [0, 1, 2, 7, 300] {
-                let mut state = OwnState::new(&OwnFunction(Arc::new(Numbers(merging))), true, true);
+                let mut state = UdafState::new(&OwnFunction(Arc::new(Numbers(merging))), true, true);
                 let mut position = 0;
                 for rows in [1, 1, 5, 200, 3, 90, 7] {
                     let numbers: Vec<i64> = (position..position + rows as i64).collect();
@@ -441,7 +441,7 @@ mod tests {
                         numbers.iter().map(|number| (number % 11 > 0).then_some(number % 5 > 1)).collect();
                     let columns: [ArrayRef; 2] = [Arc::new(Int64Array::from(numbers.clone())), Arc::new(condition)];
                     let bounds = Bounds::Rows { position: position as u64, rows, preceding: Some(preceding) };
-                    let found = state.compute(&OwnRun { columns: &columns, rows: 0..rows, bounds: &bounds }).unwrap();
+                    let found = state.compute(&UdafRun { columns: &columns, rows: 0..rows, bounds: &bounds }).unwrap();
                     let expected = numbers.iter().map(|&last| {
                         let frame = (last - preceding as i64).max(0)..=last;
                         let frame: Vec<i64> = frame.filter(|number| number % 11 > 0 && number % 5 > 1).collect();
@@ -451,7 +451,8 @@ mod tests {
                     position += rows as i64;
                 }
                 assert!(
-                    state.rows.pieces.iter().map(Piece::rows).sum::<usize>() <= preceding as usize + PIECE_ROWS_MAX
+                    state.rows.pieces.iter().map(Piece::rows).sum::<usize>()
+                        <= preceding as usize + SMALL_SLICE_ROWS_MAX
                 );
             }
         }
