@@ -8,13 +8,13 @@
 //! Numbers are valid as long as their table is small and pays. Then it begins anew, with other numbers, and forgets keys that have no more rows.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use pelton_data::window::Combination;
 
 use crate::layout::EntryLayout;
 use crate::slice::SliceId;
-use crate::table::{Chosen, SliceGroups, Table};
+use crate::table::{SliceGroups, Table};
 
 /// The table of keys begins anew when those that have a number take more than this: searches would leave the second-level cache.
 const KEY_BYTES_MAX: usize = 512 << 10;
@@ -31,85 +31,9 @@ const GROUPS_PER_ROW_MAX: usize = 2;
 /// Small slices that nobody reads any more, kept for the next block.
 const SPARE_SMALL_SLICES_MAX: usize = 2;
 
-/// Lists that slices may be put into, kept for the next blocks.
-const SPARE_LISTS_MAX: usize = 64;
-
-/// What tells the groups of pieces from those that have the same numbers elsewhere, and what whoever closes windows says to the worker that makes pieces.
+/// What tells the numbers of groups from those that have the same elsewhere: each is another allocation.
 #[derive(Debug, Default)]
-pub(crate) struct SmallSliceSource(Mutex<Told>);
-
-#[derive(Debug, Default)]
-struct Told {
-    order: Option<Arc<GroupOrder>>,
-    /// Empty lists.
-    spare: Vec<Table>,
-}
-
-/// In which order slices that have all groups are to be listed.
-#[derive(Debug)]
-pub(crate) struct GroupOrder {
-    /// Of the lists.
-    layout: Arc<EntryLayout>,
-    /// The numbers of the groups of such a slice, as they come in its piece.
-    numbers: Vec<u32>,
-    /// Where these are, in the order in which they are wanted.
-    places: Vec<u32>,
-}
-
-impl SmallSliceSource {
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Says in which order slices that have all groups are to be listed from now on, or that none is.
-    pub fn tell(&self, order: Option<Arc<GroupOrder>>) {
-        self.told().order = order;
-    }
-
-    /// Bytes of memory held.
-    fn bytes(&self) -> usize {
-        self.told().spare.iter().map(Table::bytes).sum()
-    }
-
-    /// Takes back a list.
-    pub fn give_back(&self, mut list: Table) {
-        list.clear();
-        let mut told = self.told();
-        if told.spare.len() < SPARE_LISTS_MAX {
-            told.spare.push(list);
-        }
-    }
-}
-
-impl GroupOrder {
-    /// Groups with these numbers in a piece go to these places of a list of this layout.
-    pub fn new(layout: &Arc<EntryLayout>, numbers: &[u32], to: &[u32]) -> GroupOrder {
-        let mut places = vec![0; to.len()];
-        (0..).zip(to).for_each(|(at, &place)| places[place as usize] = at);
-        GroupOrder { layout: layout.clone(), numbers: numbers.to_vec(), places }
-    }
-
-    /// How many groups there are.
-    pub fn groups(&self) -> usize {
-        self.numbers.len()
-    }
-
-    /// Whether these are the numbers of a slice that has all groups.
-    pub fn is_of(&self, numbers: &[u32]) -> bool {
-        self.numbers == numbers
-    }
-
-    /// Appends what such a slice has to a list: its entries are those, in the order of its numbers. `ordered` is overwritten.
-    pub fn append(&self, list: &mut Table, (table, entries): (&Table, &[u32]), ordered: &mut Vec<u32>) {
-        ordered.clear();
-        ordered.extend(self.places.iter().map(|&at| entries[at as usize]));
-        list.append_values(table, Chosen::from(&*ordered));
-    }
-
-    pub fn bytes(&self) -> usize {
-        4 * (self.numbers.capacity() + self.places.capacity())
-    }
-}
+pub(crate) struct SmallSliceSource;
 
 /// What one worker has of some slices.
 #[derive(Debug)]
@@ -126,15 +50,6 @@ pub struct SmallSlices {
     values: Table,
     /// Where the groups of each slice end, in ascending order of slices.
     slices: Vec<(SliceId, usize)>,
-    /// What slices have that have all groups, in this order.
-    lists: Mutex<Option<Lists>>,
-}
-
-#[derive(Debug)]
-struct Lists {
-    order: Arc<GroupOrder>,
-    /// One for each slice.
-    lists: Vec<Option<Table>>,
 }
 
 impl SmallSlices {
@@ -146,7 +61,6 @@ impl SmallSlices {
             entries: Vec::new(),
             values: Table::unkeyed(layout.clone()),
             slices: Vec::new(),
-            lists: Mutex::default(),
         }
     }
 
@@ -157,7 +71,6 @@ impl SmallSlices {
         self.entries.clear();
         self.values.clear();
         self.slices.clear();
-        *self.lists() = None;
     }
 
     /// What tells the groups of these pieces from those that have the same numbers elsewhere.
@@ -191,44 +104,8 @@ impl SmallSlices {
         (&self.values, &self.entries[groups])
     }
 
-    fn lists(&self) -> MutexGuard<'_, Option<Lists>> {
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes what the slice with this index has as a list of all groups in an order, where it has been listed.
-    pub(crate) fn take_list(&self, index: usize) -> Option<(Arc<GroupOrder>, Table)> {
-        let mut lists = self.lists();
-        let lists = lists.as_mut()?;
-        Some((lists.order.clone(), lists.lists[index].take()?))
-    }
-
-    /// Lists the slices that have all groups, where whoever closes windows has said in which order.
-    fn list(&mut self, ordered: &mut Vec<u32>) {
-        let mut told = self.source.told();
-        let Some(order) = told.order.clone() else { return };
-        let mut spare = std::mem::take(&mut told.spare);
-        drop(told);
-        let list_of = |index: usize| {
-            let (_, groups) = self.slice(index).expect("there are as many");
-            order.is_of(self.numbers(groups.clone())).then(|| {
-                let mut list = spare.pop().unwrap_or_else(|| Table::list(order.layout.clone()));
-                order.append(&mut list, self.values(groups), ordered);
-                list
-            })
-        };
-        let lists = (0..self.slices.len()).map(list_of).collect();
-        let mut told = self.source.told();
-        told.spare.append(&mut spare);
-        told.spare.truncate(SPARE_LISTS_MAX);
-        drop(told);
-        *self.lists() = Some(Lists { order, lists });
-    }
-
     fn bytes(&self) -> usize {
-        let lists = self.lists();
-        let lists = lists.iter().flat_map(|lists| lists.lists.iter().flatten());
-        let lists: usize = lists.map(Table::bytes).sum();
-        lists + self.keys.bytes() + self.values.bytes() + 4 * (self.numbers.capacity() + self.entries.capacity())
+        self.keys.bytes() + self.values.bytes() + 4 * (self.numbers.capacity() + self.entries.capacity())
     }
 }
 
@@ -245,8 +122,7 @@ pub struct SmallSliceWriter {
     may_be_empty: bool,
     /// A buffer that is reused.
     present: Vec<u8>,
-    /// And others.
-    ordered: Vec<u32>,
+    /// And another.
     found: Vec<u32>,
     /// Which groups the rows of each of several slices are of: a bit each, the first for those that have no number.
     slices_present: Vec<u64>,
@@ -280,7 +156,6 @@ impl SmallSliceWriter {
             filling,
             may_be_empty,
             present: Vec::new(),
-            ordered: Vec::new(),
             found: Vec::new(),
             slices_present: Vec::new(),
             complete: Vec::new(),
@@ -295,8 +170,6 @@ impl SmallSliceWriter {
         if is_stale || self.groups.used_bytes() > KEY_BYTES_MAX || self.groups.is_exhausted() {
             self.finish();
             self.groups.clear();
-            // The graph keeps it until another one comes, which nobody is charged for.
-            self.source.told().spare.clear();
             self.source = Arc::default();
             self.filling.source = self.source.clone();
             // Those that nobody reads are all that would keep the one before.
@@ -426,7 +299,6 @@ impl SmallSliceWriter {
         if self.filling.slices.is_empty() {
             return;
         }
-        self.filling.list(&mut self.ordered);
         let unread = self.lent.iter().rposition(|pieces| Arc::strong_count(pieces) == 1);
         let spare = unread.and_then(|at| Arc::into_inner(self.lent.swap_remove(at)));
         let next = match spare {
@@ -460,6 +332,6 @@ impl SmallSliceWriter {
     /// Bytes of memory held, by pieces that others read as well.
     pub fn bytes(&self) -> usize {
         let pieces = self.lent.iter().map(|pieces| pieces.bytes()).sum::<usize>();
-        pieces + self.filling.bytes() + self.groups.bytes() + self.source.bytes()
+        pieces + self.filling.bytes() + self.groups.bytes()
     }
 }

@@ -261,7 +261,7 @@ impl OpenWindows {
         let sealed = &self.pieces[at];
         let (id, groups) = sealed.pieces.slice(sealed.slice).expect("a slice is needed");
         let last_end = self.last_end(id);
-        self.gag.combined().insert_small_slice(&sealed.pieces, (sealed.slice, groups), last_end, work);
+        self.gag.combined().insert_small_slice(&sealed.pieces, groups, last_end, work);
         self.pieces[at].slice += 1;
         if self.pieces[at].first_end().is_none() {
             self.pieces.remove(at);

@@ -1,5 +1,5 @@
-//! Small slices into the graph: their groups have numbers of their own, the keys of which are looked up once, and searched for only where slices of other sources are held.
-//! one order, which the workers that make pieces are told: their lists then come in the order of the graph's numbers.
+//! Small slices of workers: their groups have numbers of their own, the keys of which are looked up once, and searched for only where slices of other
+//! sources are held as well. Slices that have all groups mostly have them in one order: then no number is looked up.
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -8,13 +8,9 @@ use pelton_data::Micros;
 
 use super::two_stacks::SliceStacks;
 use super::{Combined, Nodes, RENUMBERED_GROUPS_MIN};
-use crate::layout::EntryLayout;
-use crate::small_slices::{GroupOrder, SmallSliceSource, SmallSlices};
+use crate::small_slices::{SmallSliceSource, SmallSlices};
 use crate::table::{ABSENT, Chosen, SummedRows, Table};
 use crate::work::Work;
-
-/// Of fewer groups a list costs its worker more than it saves.
-const TOLD_GROUPS_MIN: usize = 32;
 
 /// Where pieces come from whose numbers are of the same groups.
 #[derive(Debug)]
@@ -31,9 +27,46 @@ pub(super) struct Source {
     /// A buffer that is reused.
     unknown: Vec<u32>,
     /// Where the groups of the graph are in a slice that has all of them. The next one mostly has them there as well.
-    order: Option<Arc<GroupOrder>>,
-    /// Whether the workers that make pieces know that.
-    is_told: bool,
+    order: Option<GroupOrder>,
+}
+
+/// Where the groups of the graph are in slices that have all of them.
+#[derive(Debug)]
+struct GroupOrder {
+    /// The numbers of the groups of such a slice, as they come in its piece.
+    numbers: Vec<u32>,
+    /// Where these are, in the order in which they are wanted.
+    places: Vec<u32>,
+}
+
+impl GroupOrder {
+    /// Groups with these numbers in a slice have those in the graph.
+    fn new(numbers: &[u32], to: &[u32]) -> GroupOrder {
+        let mut places = vec![0; to.len()];
+        (0..).zip(to).for_each(|(at, &place)| places[place as usize] = at);
+        GroupOrder { numbers: numbers.to_vec(), places }
+    }
+
+    /// How many groups there are.
+    fn groups(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Whether these are the numbers of a slice that has all groups.
+    fn is_of(&self, numbers: &[u32]) -> bool {
+        self.numbers == numbers
+    }
+
+    /// Appends what such a slice has to a list: its entries are those, in the order of its numbers. `ordered` is overwritten.
+    fn append(&self, list: &mut Table, (table, entries): (&Table, &[u32]), ordered: &mut Vec<u32>) {
+        ordered.clear();
+        ordered.extend(self.places.iter().map(|&at| entries[at as usize]));
+        list.append_values(table, Chosen::from(&*ordered));
+    }
+
+    fn bytes(&self) -> usize {
+        4 * (self.numbers.capacity() + self.places.capacity())
+    }
 }
 
 /// Whose slices are held.
@@ -77,7 +110,7 @@ impl Source {
         };
         keys.clear();
         to.clear();
-        Source { id: pieces.source().clone(), keys, to, numbered: 0, numbering, unknown, order: None, is_told: false }
+        Source { id: pieces.source().clone(), keys, to, numbered: 0, numbering, unknown, order: None }
     }
 
     /// Whether these pieces come from here.
@@ -104,43 +137,25 @@ impl Source {
         if self.numbering != numbering {
             self.to.fill(ABSENT);
             self.numbered = 0;
-            self.forget_order();
+            self.order = None;
             self.numbering = numbering;
         }
     }
 
-    fn forget_order(&mut self) {
-        self.order = None;
-        if std::mem::take(&mut self.is_told) {
-            self.id.tell(None);
-        }
-    }
-
-    /// Where the groups of the graph, so many, are in a slice that has all of them, where it is known for one whose groups have these numbers: then the
-    /// workers are told.
-    fn order_of(&mut self, numbers: &[u32], groups: usize) -> Option<&GroupOrder> {
-        let order = self.order.as_ref().filter(|order| order.groups() == groups && order.is_of(numbers))?;
-        if groups >= TOLD_GROUPS_MIN && !std::mem::replace(&mut self.is_told, true) {
-            self.id.tell(Some(order.clone()));
-        }
-        Some(order)
+    /// Where the groups of the graph, so many, are in a slice that has all of them, where it is known for one whose groups have these numbers.
+    fn order_of(&self, numbers: &[u32], groups: usize) -> Option<&GroupOrder> {
+        self.order.as_ref().filter(|order| order.groups() == groups && order.is_of(numbers))
     }
 
     /// Notes the numbers in the graph of all groups of a slice, which are all that the graph has.
-    fn note_order(&mut self, layout: &Arc<EntryLayout>, numbers: &[u32], to: &[u32]) {
-        self.forget_order();
-        self.order = Some(Arc::new(GroupOrder::new(layout, numbers, to)));
-    }
-
-    /// Whether the groups of the graph are in this order where a slice has all of them.
-    fn has_order(&self, order: &Arc<GroupOrder>) -> bool {
-        self.order.as_ref().is_some_and(|known| Arc::ptr_eq(known, order))
+    fn note_order(&mut self, numbers: &[u32], to: &[u32]) {
+        self.order = Some(GroupOrder::new(numbers, to));
     }
 
     /// The graph has given its groups other numbers.
     pub(super) fn renumber(&mut self, numbering: u64, numbers: &[u32]) {
         self.keep_up(numbering);
-        self.forget_order();
+        self.order = None;
         self.numbered = 0;
         for to in self.to.iter_mut().filter(|to| **to != ABSENT) {
             *to = numbers[*to as usize];
@@ -168,27 +183,19 @@ impl Combined {
         self.sources[at].learn(pieces);
     }
 
-    /// Adds a slice to all windows from the next one to the one that ends at `last_end`: what these groups of these pieces have, which are those of the slice
-    /// with this index.
+    /// Adds a slice to all windows from the next one to the one that ends at `last_end`: what these groups have.
     ///
     /// # Panics
     /// Where the source of the pieces is not known.
     pub(crate) fn insert_small_slice(
         &mut self,
         pieces: &SmallSlices,
-        (index, groups): (usize, Range<usize>),
+        groups: Range<usize>,
         last_end: Micros,
         work: &mut Work,
     ) {
         work.spend(groups.len());
         self.origins.note(Some(pieces.source()), last_end);
-        if let Some((order, list)) = pieces.take_list(index) {
-            if self.source(pieces).has_order(&order) {
-                self.spare.surplus().into_iter().for_each(|list| pieces.source().give_back(list));
-                return self.keep(list, None, last_end);
-            }
-            pieces.source().give_back(list);
-        }
         let is_listed = matches!(self.nodes, Nodes::Slices(_) | Nodes::TwoStacks(_));
         let (numbers, all) = (pieces.numbers(groups.clone()), self.window.groups());
         let may_have_all = is_listed && numbers.len() == all;
@@ -201,8 +208,7 @@ impl Combined {
                 self.add(table, entries, &to, &mut values);
                 return self.keep(values, Some(to), last_end);
             }
-            let layout = self.values.clone();
-            self.source(pieces).note_order(&layout, numbers, &to);
+            self.source(pieces).note_order(numbers, &to);
             self.spare.keep_numbers(to);
         }
         // It has all groups: in the order of their numbers nothing is looked up any more.

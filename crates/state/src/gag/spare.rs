@@ -69,13 +69,6 @@ impl Spare {
         }
     }
 
-    /// A list of which there are enough without it.
-    pub(super) fn surplus(&mut self) -> Option<Table> {
-        let list = if self.lists.len() > SPARE_LISTS_MIN { self.lists.pop() } else { None };
-        self.list_bytes -= list.as_ref().map_or(0, Table::bytes);
-        list
-    }
-
     pub(super) fn keep_list(&mut self, mut list: Table) {
         list.clear();
         let bytes = self.list_bytes + list.bytes();
