@@ -114,12 +114,12 @@ fn extent(plan: &LogicalPlan, known: &mut HashMap<*const (), Extent>) -> Extent 
 /// Begins names of common table expressions that no text can have. Behind it stand their number, once more this letter, and their name as written.
 pub(crate) const PLANNED: char = '\u{1}';
 
-/// The number in a name that [`plan_with`] gave.
+/// The number in a name that `with_queries::plan_with` gave.
 pub(crate) fn number(name: &str) -> Option<usize> {
     name.strip_prefix(PLANNED)?.split_once(PLANNED)?.0.parse().ok()
 }
 
-/// A name that [`plan_with`] gave as it was written.
+/// A name that `with_queries::plan_with` gave as it was written.
 fn written(name: &str) -> Option<&str> {
     name.strip_prefix(PLANNED)?.split_once(PLANNED).map(|(_, written)| written)
 }
