@@ -149,6 +149,21 @@ fn the_table_of_a_join_is_charged() {
 }
 
 #[test]
+fn what_finds_the_rows_of_a_joined_table_is_charged_before_it_is_made() {
+    let session = session("2", 200_000);
+    // Keys that lie far apart are found by hash: of 16 bytes a row 12 more are needed to divide rows, and then 32 for two slots.
+    let joined = "SELECT v FROM n JOIN (SELECT i * 1000003 AS k, i AS v FROM n) x ON i = k";
+    session.set("pelton.memory", "10 mb").unwrap();
+    let Err(Error::Run(error)) = session.sql(joined) else { panic!("12 MB do not fit 7.5 MiB") };
+    let error = error.to_string();
+    for part in ["its state takes 11.4 MiB", "join with fewer rows or columns (in join with n)"] {
+        assert!(error.contains(part), "{part} is not in {error}");
+    }
+    session.set("pelton.memory", "100 mb").unwrap();
+    assert_eq!(session.sql(joined).unwrap().collect().unwrap(), []);
+}
+
+#[test]
 fn few_rows_to_join_with_do_not_keep_the_strings_of_all() {
     let session = session("1", 1_000);
     let words = "CREATE TABLE w (s STRING NOT NULL, k BIGINT NOT NULL) WITH ('connector' = 'datagen', 'number-of-rows' = '100000', 'pace' = 'flat-out',

@@ -11,6 +11,10 @@ use super::build::BucketBuild;
 use super::dense::DenseRows;
 use super::index::{Index, Matches};
 use super::keys::KeyColumns;
+use crate::vector::prefetch;
+
+/// How many rows before its own the matches of a row are prefetched.
+const AHEAD: usize = 32;
 
 /// The immutable unit of join state (design, section 3, "Buckets"): columns, an index of their rows by key, and the range of their event times. A bounded
 /// table is one bucket; a window join has one for each slice and side; an interval join drops whole buckets when their times have passed.
@@ -108,24 +112,33 @@ impl Bucket {
         let mut found = Vec::new();
         self.find(keys, selection, &mut found);
         debug_assert_eq!(found.len(), selection.map_or(rows, <[u32]>::len));
+        let row = |at: usize| selection.map_or(at as u32, |selection| selection[at]);
         out_rows.clear();
         out_matches.clear();
-        for (at, &matches) in found.iter().enumerate() {
-            let row = selection.map_or(at as u32, |selection| selection[at]);
-            match matches.count {
-                0 if keep_unmatched => {
-                    out_rows.push(row);
-                    out_matches.push(UNMATCHED);
-                }
-                0 => {}
-                1 if self.list.is_empty() => {
-                    out_rows.push(row);
-                    out_matches.push(matches.first);
-                }
-                count => {
-                    out_rows.extend(std::iter::repeat_n(row, count as usize));
-                    out_matches.extend_from_slice(self.rows_of(&matches));
-                }
+        if self.list.is_empty() {
+            // Each row is written, and stays where it has a match: that is no branch to predict.
+            out_rows.resize(found.len(), 0);
+            out_matches.resize(found.len(), 0);
+            let mut end = 0;
+            for (at, matches) in found.iter().enumerate() {
+                let has_match = matches.count > 0;
+                out_rows[end] = row(at);
+                out_matches[end] = if has_match { matches.first } else { UNMATCHED };
+                end += usize::from(has_match | keep_unmatched);
+            }
+            out_rows.truncate(end);
+            out_matches.truncate(end);
+            return;
+        }
+        for (at, matches) in found.iter().enumerate() {
+            if let Some(ahead) = found.get(at + AHEAD) {
+                prefetch(self.list.as_ptr().wrapping_add(ahead.first as usize).cast());
+            }
+            let rows = self.rows_of(matches);
+            let unmatched = (rows.is_empty() && keep_unmatched).then_some(&UNMATCHED);
+            for &matched in rows.iter().chain(unmatched) {
+                out_rows.push(row(at));
+                out_matches.push(matched);
             }
         }
     }
