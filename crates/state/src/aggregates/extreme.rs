@@ -8,6 +8,16 @@ use arrow::datatypes::{ArrowNativeType, ArrowPrimitiveType, DataType, Float16Typ
 
 use super::{Aggregate, STATE_BYTES_MAX, Takes, Visitor};
 
+/// Whether a value comes before another, of floating-point values in total order.
+///
+/// Integers are compared as they are: that becomes vector instructions, which a comparison of three outcomes does not. Of floating-point values the last
+/// one is a NaN, which has no order beside itself; so the compiler knows for each type which of the two it is.
+#[inline(always)]
+fn is_less<V: ArrowNativeTypeOp>(one: V, other: V) -> bool {
+    let is_total = V::MAX_TOTAL_ORDER.partial_cmp(&V::MAX_TOTAL_ORDER).is_some();
+    if is_total { one < other } else { one.is_lt(other) }
+}
+
 /// The smallest value: at first the largest that there is.
 #[derive(Debug)]
 pub struct Minimum<V>(PhantomData<V>);
@@ -31,7 +41,7 @@ impl<V: ArrowNativeTypeOp> Aggregate for Minimum<V> {
 
     #[inline(always)]
     fn combine(older: V, younger: V) -> V {
-        if younger.is_lt(older) { younger } else { older }
+        if is_less(younger, older) { younger } else { older }
     }
 }
 
@@ -57,7 +67,7 @@ impl<V: ArrowNativeTypeOp> Aggregate for Maximum<V> {
 
     #[inline(always)]
     fn combine(older: V, younger: V) -> V {
-        if younger.is_gt(older) { younger } else { older }
+        if is_less(older, younger) { younger } else { older }
     }
 }
 
@@ -132,4 +142,26 @@ pub(super) fn visit_minimum<R: Visitor>(data_type: &DataType, visitor: R) -> Opt
 /// The same of the maximum.
 pub(super) fn visit_maximum<R: Visitor>(data_type: &DataType, visitor: R) -> Option<R::Output> {
     with_native!(data_type, visitor, Maximum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nan_is_the_largest_and_zeros_differ() {
+        let nan = f64::NAN;
+        assert!(Maximum::combine(1.0, nan).is_nan() && Maximum::combine(nan, 1.0).is_nan());
+        assert_eq!((Minimum::combine(1.0, nan), Minimum::combine(nan, 1.0)), (1.0, 1.0));
+        assert!(
+            Minimum::combine(0.0, -0.0_f64).is_sign_negative() && Maximum::combine(-0.0, 0.0_f64).is_sign_positive()
+        );
+        assert!(Minimum::combine(nan, -nan).is_sign_negative());
+        assert_eq!((Minimum::combine(3_i64, -7), Maximum::combine(3_u8, 200)), (-7, 200));
+        let all = |value| Minimum::combine(Minimum::<i128>::EMPTY, value);
+        assert_eq!(
+            (all(i128::MAX), all(0), Maximum::combine(Maximum::<i32>::EMPTY, i32::MIN)),
+            (i128::MAX, 0, i32::MIN)
+        );
+    }
 }
