@@ -288,7 +288,7 @@ fn change(accumulate: Accumulate, argument: Option<&str>) -> String {
         (Accumulate::Distinct { .. }, Some(argument)) => format!("set += {argument}"),
         (Accumulate::Frequencies, Some(argument)) => format!("frequency of {argument} += 1"),
         (Accumulate::DistinctSketch, Some(argument)) => format!("sketch += {argument}"),
-        (Accumulate::Own(_), Some(argument)) => format!("state += {argument}"),
+        (Accumulate::Udaf(_), Some(argument)) => format!("state += {argument}"),
     }
 }
 

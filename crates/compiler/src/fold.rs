@@ -10,7 +10,7 @@ use crate::select::{Level, at_level, bits_in_range, bits_of_word};
 
 /// Which rows of a column count.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kept<'a> {
+pub(crate) enum CountedRows<'a> {
     /// Neighbours: the first row, and one past the last.
     Range(usize, usize),
     /// Of these neighbours those whose bit is set; bit 0 is row 0's.
@@ -19,13 +19,15 @@ pub(crate) enum Kept<'a> {
     Listed(&'a [u32]),
 }
 
-impl Kept<'_> {
+impl CountedRows<'_> {
     /// How many of them are not NULL.
     pub(crate) fn count(self, nulls: Option<&NullBuffer>) -> usize {
         match (self, nulls) {
-            (Kept::Range(first, end), None) => end - first,
-            (Kept::Listed(rows), None) => rows.len(),
-            (Kept::Listed(rows), Some(nulls)) => rows.iter().filter(|&&row| nulls.is_valid(row as usize)).count(),
+            (CountedRows::Range(first, end), None) => end - first,
+            (CountedRows::Listed(rows), None) => rows.len(),
+            (CountedRows::Listed(rows), Some(nulls)) => {
+                rows.iter().filter(|&&row| nulls.is_valid(row as usize)).count()
+            }
             _ => self.words(nulls).map(|(_, bits)| bits.count_ones() as usize).sum(),
         }
     }
@@ -34,9 +36,9 @@ impl Kept<'_> {
     #[inline(always)]
     fn words(self, nulls: Option<&NullBuffer>) -> impl Iterator<Item = (usize, u64)> {
         let (first, end, mask) = match self {
-            Kept::Range(first, end) => (first, end, None),
-            Kept::Masked(first, end, mask) => (first, end, Some(mask)),
-            Kept::Listed(_) => unreachable!("listed rows have no bits"),
+            CountedRows::Range(first, end) => (first, end, None),
+            CountedRows::Masked(first, end, mask) => (first, end, Some(mask)),
+            CountedRows::Listed(_) => unreachable!("listed rows have no bits"),
         };
         let words = if first < end { first / 64..end.div_ceil(64) } else { 0..0 };
         words.map(move |word| {
@@ -55,19 +57,19 @@ pub(crate) fn fold<S: Copy, V: Copy, F: Fn(S, V) -> S>(
     level: Level,
     values: &[V],
     nulls: Option<&NullBuffer>,
-    kept: Kept<'_>,
+    kept: CountedRows<'_>,
     neutral: Option<V>,
     state: S,
     step: F,
 ) -> S {
     at_level!(level, fold_here::<S: Copy, V: Copy, F: Fn(S, V) -> S>(
-        values: &[V], nulls: Option<&NullBuffer>, kept: Kept<'_>, neutral: Option<V>, state: S, step: F
+        values: &[V], nulls: Option<&NullBuffer>, kept: CountedRows<'_>, neutral: Option<V>, state: S, step: F
     ) -> S)
 }
 
 /// The smallest and the largest of some integers, of which there is at least one.
 pub(crate) fn extent(integers: &[i64]) -> (i64, i64) {
-    let (level, all) = (Level::best(), Kept::Range(0, integers.len()));
+    let (level, all) = (Level::best(), CountedRows::Range(0, integers.len()));
     let minimum = fold(level, integers, None, all, Some(i64::MAX), i64::MAX, |least: i64, integer| least.min(integer));
     let maximum = fold(level, integers, None, all, Some(i64::MIN), i64::MIN, |most: i64, integer| most.max(integer));
     (minimum, maximum)
@@ -77,15 +79,17 @@ pub(crate) fn extent(integers: &[i64]) -> (i64, i64) {
 fn fold_here<S: Copy, V: Copy, F: Fn(S, V) -> S>(
     values: &[V],
     nulls: Option<&NullBuffer>,
-    kept: Kept<'_>,
+    kept: CountedRows<'_>,
     neutral: Option<V>,
     state: S,
     step: F,
 ) -> S {
     match (kept, nulls) {
-        (Kept::Range(first, end), None) => values[first..end].iter().fold(state, |state, &value| step(state, value)),
-        (Kept::Listed(rows), None) => rows.iter().fold(state, |state, &row| step(state, values[row as usize])),
-        (Kept::Listed(rows), Some(nulls)) => {
+        (CountedRows::Range(first, end), None) => {
+            values[first..end].iter().fold(state, |state, &value| step(state, value))
+        }
+        (CountedRows::Listed(rows), None) => rows.iter().fold(state, |state, &row| step(state, values[row as usize])),
+        (CountedRows::Listed(rows), Some(nulls)) => {
             rows.iter().fold(state, |state, &row| match nulls.is_valid(row as usize) {
                 true => step(state, values[row as usize]),
                 false => state,
@@ -142,7 +146,7 @@ mod tests {
         valid.fold(state, |state, &row| step(state, values[row as usize]))
     }
 
-    fn check(values: &[i64], nulls: Option<&NullBuffer>, kept: Kept<'_>, rows: &[u32]) {
+    fn check(values: &[i64], nulls: Option<&NullBuffer>, kept: CountedRows<'_>, rows: &[u32]) {
         let in_order = |state: i64, value: i64| state.wrapping_mul(31).wrapping_add(value);
         assert_eq!(kept.count(nulls), expected(values, rows, nulls, 0, |count, _| count + 1));
         for level in Level::available() {
@@ -186,9 +190,9 @@ mod tests {
             let is_set = |row: &u32| mask[*row as usize / 64] >> (row % 64) & 1 == 1;
             let masked: Vec<u32> = range.iter().copied().filter(is_set).collect();
             let listed: Vec<u32> = listed.iter().filter(|_| rows > 0).map(|row| row.index(rows) as u32).collect();
-            check(&values, nulls.as_ref(), Kept::Range(first, end), &range);
-            check(&values, nulls.as_ref(), Kept::Masked(first, end, &mask), &masked);
-            check(&values, nulls.as_ref(), Kept::Listed(&listed), &listed);
+            check(&values, nulls.as_ref(), CountedRows::Range(first, end), &range);
+            check(&values, nulls.as_ref(), CountedRows::Masked(first, end, &mask), &masked);
+            check(&values, nulls.as_ref(), CountedRows::Listed(&listed), &listed);
         }
     }
 }

@@ -22,7 +22,7 @@ use pelton_state::table::{Chosen, GroupedValues, ValueGroups};
 use crate::read_out::{converted, means, nulls_where_zero, too_many_digits, with_nulls};
 
 /// What a column is computed from.
-pub(crate) struct Kept<'a> {
+pub(crate) struct ColumnState<'a> {
     /// The values.
     pub(crate) values: ValueGroups<'a>,
     /// Their positions, where these are kept apart.
@@ -40,7 +40,7 @@ const VALUES_AT_ONCE: usize = 8 * 1024;
 /// Where a value does not fit its type.
 pub(crate) fn column(
     function: &Holistic,
-    kept: &Kept<'_>,
+    kept: &ColumnState<'_>,
     entries: Chosen<'_>,
     data_type: &DataType,
 ) -> Result<ArrayRef, KernelError> {
@@ -68,7 +68,7 @@ pub(crate) fn column(
 /// The same for groups that have few values.
 fn part(
     function: &Holistic,
-    kept: &Kept<'_>,
+    kept: &ColumnState<'_>,
     entries: Chosen<'_>,
     data_type: &DataType,
 ) -> Result<ArrayRef, KernelError> {
@@ -101,7 +101,7 @@ fn part(
     })
 }
 
-impl Kept<'_> {
+impl ColumnState<'_> {
     /// The values of each group in the order of their arrival, and their positions.
     fn in_order(&self, entries: Chosen<'_>) -> (GroupedValues, Vec<u64>) {
         let GroupedValues { offsets, values } = self.values.of(entries);
@@ -196,7 +196,7 @@ fn continuous_percentiles(groups: GroupedValues, fraction: f64, is_descending: b
 }
 
 /// The first value, of numbers as [`significant`] rounds them, that the fraction of all does not come behind.
-fn rounded_percentiles(kept: &Kept<'_>, entries: Chosen<'_>, fraction: f64) -> Float64Array {
+fn rounded_percentiles(kept: &ColumnState<'_>, entries: Chosen<'_>, fraction: f64) -> Float64Array {
     let GroupedValues { offsets, values } = kept.values.of(entries);
     let frequencies = kept.values.frequencies(entries).expect("numbers are kept in sets");
     let values = values.as_primitive::<Int32Type>().values();
@@ -297,7 +297,7 @@ fn modes(groups: GroupedValues, frequencies: &[i64]) -> ArrayRef {
 }
 
 fn arrays(
-    kept: &Kept<'_>,
+    kept: &ColumnState<'_>,
     entries: Chosen<'_>,
     is_distinct: bool,
     data_type: &DataType,
@@ -343,7 +343,11 @@ fn with_null_elements<'p>(
     (ends, take(values, &rows, None).expect("rows are those of the values"))
 }
 
-fn joined(kept: &Kept<'_>, entries: Chosen<'_>, delimiter: &str) -> Result<arrow::array::StringViewArray, KernelError> {
+fn joined(
+    kept: &ColumnState<'_>,
+    entries: Chosen<'_>,
+    delimiter: &str,
+) -> Result<arrow::array::StringViewArray, KernelError> {
     let (GroupedValues { offsets, values }, _) = kept.in_order(entries);
     let strings = values.as_string_view();
     let of_strings: usize = strings.lengths().map(|length| length as usize).sum();

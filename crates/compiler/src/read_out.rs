@@ -28,7 +28,7 @@ use pelton_state::layout::EntryLayout;
 use pelton_state::ranking::Ranker;
 use pelton_state::window::{ClosedGroups, ClosedRows, ClosedWindow};
 
-use crate::holistic::{self, Kept};
+use crate::holistic::{self, ColumnState};
 
 /// What one group of a window aggregation keeps, for whichever code updates it.
 pub fn entry_layout(window: &WindowAggregate) -> Arc<EntryLayout> {
@@ -248,7 +248,8 @@ impl Groups<'_> {
             }
             WindowColumn::Holistic { function, values, arrivals, nulls } => {
                 let groups = |accumulator: usize| self.closed.table.value_groups(accumulator);
-                let kept = Kept { values: groups(*values), arrivals: arrivals.map(groups), nulls: nulls.map(groups) };
+                let kept =
+                    ColumnState { values: groups(*values), arrivals: arrivals.map(groups), nulls: nulls.map(groups) };
                 holistic::column(function, &kept, self.closed.entries, data_type)
             }
             WindowColumn::Variance { sum, squares, count, is_sample, is_root } => {

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::compute::{BatchCoalescer, interleave_record_batch};
+use pelton_data::batch_buffer::BatchBuffer;
 use pelton_data::block::ticks;
-use pelton_data::kept::Kept;
 use pelton_data::{Block, Micros, TimeColumn};
 use pelton_runtime::budget::Held;
 use pelton_runtime::source::{Decoded, LeftOut, Read, Ready, Rows, Source, SourceError};
@@ -363,7 +363,7 @@ impl Loaded {
     }
 
     fn partition(&mut self, input: &mut dyn Source, partition: usize) -> Result<(), SourceError> {
-        let mut kept = Kept::default();
+        let mut kept = BatchBuffer::default();
         let before = self.bytes;
         loop {
             let chunk = match input.read(partition)? {

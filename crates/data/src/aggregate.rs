@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, Decimal128Type, DecimalType, i256};
 
-use crate::own::{Merging, OwnFunction};
+use crate::udaf::{Merging, UdafHandle};
 
 /// What an accumulator does with the values that reach it. SQL's aggregates are computed from these when a window closes:
 /// AVG is a sum and a count; a nullable SUM is a sum and a count of values that are not NULL.
@@ -47,7 +47,7 @@ pub enum Accumulate {
     /// Keeps what it takes to estimate how many distinct values there are. State: the number of a sketch beside the entries.
     DistinctSketch,
     /// What [`Accumulator::function`] says. State: the number of a group in a store beside the entries.
-    Own(Merging),
+    Udaf(Merging),
 }
 
 impl Accumulate {
@@ -58,8 +58,8 @@ impl Accumulate {
 
     /// Whether what it keeps lies beside the entries.
     pub fn has_store(self) -> bool {
-        use Accumulate::{Arrivals, Distinct, DistinctSketch, Frequencies, Own, Values};
-        matches!(self, Values | Arrivals | Distinct { .. } | Frequencies | DistinctSketch | Own(_))
+        use Accumulate::{Arrivals, Distinct, DistinctSketch, Frequencies, Udaf, Values};
+        matches!(self, Values | Arrivals | Distinct { .. } | Frequencies | DistinctSketch | Udaf(_))
     }
 }
 
@@ -128,8 +128,8 @@ pub struct Accumulator {
     pub argument_type: Option<DataType>,
     /// Whether the argument may be NULL; NULLs change no accumulator.
     pub argument_nullable: bool,
-    /// The function of [`Accumulate::Own`].
-    pub function: Option<OwnFunction>,
+    /// The function of [`Accumulate::Udaf`].
+    pub function: Option<UdafHandle>,
 }
 
 impl Accumulator {
@@ -157,8 +157,8 @@ impl Accumulator {
     }
 
     /// A function over rows of its arguments, which are the fields of `argument_type`; rows that are NULL themselves do not count.
-    pub fn own(function: OwnFunction, argument_type: DataType, argument_nullable: bool) -> Accumulator {
-        let accumulate = Accumulate::Own(function.0.merging());
+    pub fn own(function: UdafHandle, argument_type: DataType, argument_nullable: bool) -> Accumulator {
+        let accumulate = Accumulate::Udaf(function.0.merging());
         Accumulator { accumulate, argument_type: Some(argument_type), argument_nullable, function: Some(function) }
     }
 }

@@ -16,11 +16,11 @@ mod nested;
 
 pub mod block;
 
-pub mod kept;
+pub mod batch_buffer;
 
 pub mod aggregate;
 
-pub mod own;
+pub mod udaf;
 
 pub mod zone;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 
 use crate::block::TimeColumn;
-use crate::own::{Merging, OwnFunction};
 use crate::time::Micros;
+use crate::udaf::{Merging, UdafHandle};
 
 /// The rows that a row's value is computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -155,9 +155,9 @@ pub enum OverFunction {
         delimiter: Arc<str>,
     },
     /// A function that the program defines.
-    Own {
+    Udaf {
         /// Which.
-        function: OwnFunction,
+        function: UdafHandle,
         /// The input's columns that are its arguments, at least one.
         arguments: Vec<usize>,
         /// The input's column that says which rows count, if not all do.
@@ -223,7 +223,7 @@ impl OverCall {
     /// The input's columns that it is computed from.
     pub fn columns(&self) -> impl Iterator<Item = usize> {
         let (arguments, condition) = match &self.function {
-            OverFunction::Own { arguments, condition, .. } => (arguments.as_slice(), *condition),
+            OverFunction::Udaf { arguments, condition, .. } => (arguments.as_slice(), *condition),
             _ => (&[][..], None),
         };
         self.argument.into_iter().chain(arguments.iter().copied()).chain(condition)
@@ -232,7 +232,7 @@ impl OverCall {
     /// The same, to be given other numbers.
     pub fn columns_mut(&mut self) -> impl Iterator<Item = &mut usize> {
         let (arguments, condition) = match &mut self.function {
-            OverFunction::Own { arguments, condition, .. } => (arguments.as_mut_slice(), condition.as_mut()),
+            OverFunction::Udaf { arguments, condition, .. } => (arguments.as_mut_slice(), condition.as_mut()),
             _ => (&mut [][..], None),
         };
         self.argument.iter_mut().chain(arguments).chain(condition)
@@ -251,7 +251,7 @@ impl OverCall {
             OverFunction::Percentile { .. } => Sliding::Ranked,
             _ if self.is_distinct => Sliding::Frequencies,
             _ if !self.frame.is_bounded() => Sliding::Running,
-            OverFunction::Own { function, .. } => match function.0.merging() {
+            OverFunction::Udaf { function, .. } => match function.0.merging() {
                 Merging::Invert => Sliding::SubtractOnEvict,
                 Merging::Combine => Sliding::TwoStacks,
                 Merging::Rows => Sliding::Listed,

@@ -34,7 +34,7 @@ use pelton_state::window::Contents;
 use crate::error::Error;
 use crate::event_time::with_computed_time;
 use crate::inserts::Inserts;
-use crate::own_tables::OwnTables;
+use crate::program_tables::ProgramTables;
 use crate::query::Query;
 use crate::results::{self, Results};
 use crate::settings::{Settings, WindowChoice};
@@ -44,7 +44,7 @@ use crate::{emission, late, lookups, table, tier};
 /// What a program is started against.
 pub(crate) struct Surroundings<'a> {
     pub catalog: &'a Catalog,
-    pub own_tables: &'a OwnTables,
+    pub program_tables: &'a ProgramTables,
     pub settings: &'a Settings,
     pub pool: &'a Pool,
     pub late: &'a LateLog,
@@ -104,7 +104,7 @@ fn read_table(
 
 /// Starts a program that is prepared and whose tables are open. Takes the tables that the user of the session has opened: no other query gets them.
 pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
-    unstarted.check_own_tables(surroundings)?;
+    unstarted.check_program_tables(surroundings)?;
     let Unstarted { program, kernels, held, budget, unread, options, sinks, sources } = unstarted;
     let (settings, waker) = (surroundings.settings, options.waker.clone());
     let Tables { sinks, sources, results } = take_tables(&program, surroundings, (sinks, sources), &unread, &waker)?;
@@ -151,7 +151,7 @@ impl Unstarted {
     pub fn open(&mut self, surroundings: &Surroundings<'_>) -> Result<(), Error> {
         let surroundings = &Surroundings { budget: &self.budget, ..*surroundings };
         let waker = &self.options.waker;
-        for opened in table::opened(&self.program, surroundings.catalog, surroundings.own_tables) {
+        for opened in table::opened(&self.program, surroundings.catalog, surroundings.program_tables) {
             match opened? {
                 Opened::Output(_, Destination::Table(found)) => {
                     self.sinks.push_back(table::open_sink(found, surroundings.settings, surroundings.host(waker))?);
@@ -168,8 +168,8 @@ impl Unstarted {
     }
 
     /// Checks that no other query has the tables that the user of the session has opened.
-    pub fn check_own_tables(&self, surroundings: &Surroundings<'_>) -> Result<(), Error> {
-        for opened in table::opened(&self.program, surroundings.catalog, surroundings.own_tables) {
+    pub fn check_program_tables(&self, surroundings: &Surroundings<'_>) -> Result<(), Error> {
+        for opened in table::opened(&self.program, surroundings.catalog, surroundings.program_tables) {
             match opened? {
                 Opened::Output(output, Destination::Pulled(table)) => table.check_unwritten(output.name())?,
                 Opened::Source(used, Origin::Pushed(push)) => push.check_unread(&used.table)?,
@@ -189,7 +189,7 @@ fn take_tables(
     waker: &Waker,
 ) -> Result<Tables, Error> {
     let mut tables = Tables::default();
-    for opened in table::opened(program, surroundings.catalog, surroundings.own_tables) {
+    for opened in table::opened(program, surroundings.catalog, surroundings.program_tables) {
         match opened? {
             Opened::Output(output, destination) => {
                 let sink = match destination {

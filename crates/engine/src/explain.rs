@@ -5,7 +5,7 @@ use pelton_plan::pipeline::Program;
 use pelton_plan::query::Planned;
 
 use crate::error::Error;
-use crate::own_tables::OwnTables;
+use crate::program_tables::ProgramTables;
 use crate::settings::Settings;
 use crate::table::{Destination, Opened, Origin};
 use crate::{emission, table};
@@ -19,11 +19,11 @@ pub(crate) fn explain(
     planned: &Planned,
     settings: &Settings,
     catalog: &Catalog,
-    own_tables: &OwnTables,
+    program_tables: &ProgramTables,
 ) -> Result<String, Error> {
     let program = &planned.program;
     emission::check(program, settings)?;
-    check_tables(program, settings, catalog, own_tables)?;
+    check_tables(program, settings, catalog, program_tables)?;
     let kernels = (0..program.pipelines.len()).map(|pipeline| kernel(program, pipeline));
     let mut sections = vec![
         ("logical plan", pelton_plan::explain::logical_plans(planned)),
@@ -47,11 +47,11 @@ fn check_tables(
     program: &Program,
     settings: &Settings,
     catalog: &Catalog,
-    own_tables: &OwnTables,
+    program_tables: &ProgramTables,
 ) -> Result<(), Error> {
-    for opened in table::opened(program, catalog, own_tables) {
+    for opened in table::opened(program, catalog, program_tables) {
         match opened? {
-            Opened::Lookup(lookup) => check_tables(&lookup.program, settings, catalog, own_tables)?,
+            Opened::Lookup(lookup) => check_tables(&lookup.program, settings, catalog, program_tables)?,
             Opened::Output(_, Destination::Table(found)) => table::check_sink(found, settings)?,
             Opened::Source(used, Origin::Table(found)) => table::check_source(found, used, settings)?,
             Opened::Output(..) | Opened::Source(..) => {}

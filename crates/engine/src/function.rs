@@ -8,8 +8,8 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use datafusion_common::DataFusionError;
 use datafusion_expr::{AggregateUDF, ColumnarValue, ScalarUDF, Volatility, create_udf};
-use pelton_data::own::{self, Change, Merging};
-use pelton_plan::query::own_aggregate;
+use pelton_data::udaf::{self, Change, Merging};
+use pelton_plan::query::aggregate_udf;
 use pelton_runtime::pool::panic_text;
 
 use crate::display::type_names;
@@ -271,7 +271,7 @@ impl<S: Send + Sync + 'static> AggregateFunction<S> {
     /// The function as the planner sees it.
     pub(crate) fn planned(self) -> AggregateUDF {
         let (arguments, returns) = (self.0.arguments.clone(), self.0.returns.clone());
-        own_aggregate(own::function(self.0), arguments, returns)
+        aggregate_udf(udaf::function(self.0), arguments, returns)
     }
 }
 
@@ -281,7 +281,7 @@ impl<S> fmt::Debug for Definition<S> {
     }
 }
 
-impl<S: Send + Sync + 'static> own::Definition for Definition<S> {
+impl<S: Send + Sync + 'static> udaf::Definition for Definition<S> {
     type State = S;
 
     fn name(&self) -> &str {

@@ -56,7 +56,7 @@ mod running;
 
 mod operators;
 
-mod own_tables;
+mod program_tables;
 
 mod adaptation_events;
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
+use pelton_data::batch_buffer::BatchBuffer;
 use pelton_data::column::detached;
-use pelton_data::kept::Kept;
 use pelton_plan::pipeline::LookupTable;
 use pelton_runtime::budget::{Budget, Held};
 use pelton_runtime::run::RunError;
@@ -43,7 +43,7 @@ fn load(
             Error::Run(RunError::Kernel { pipeline: format!("join with {}", names.join(", ")), error })
         })
     };
-    let mut rows = Kept::default();
+    let mut rows = BatchBuffer::default();
     for batch in batches {
         rows.push(detached(batch?));
         charge(rows.bytes())?;

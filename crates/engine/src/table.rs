@@ -20,7 +20,7 @@ use pelton_runtime::source::{Decoded, Read, Source, SourceError};
 
 use crate::error::Error;
 use crate::event_time::with_computed_time;
-use crate::own_tables::OwnTables;
+use crate::program_tables::ProgramTables;
 use crate::pull::PullTable;
 use crate::push::PushTable;
 use crate::settings::Settings;
@@ -267,7 +267,7 @@ pub(crate) enum Origin<'a> {
 pub(crate) fn opened<'a>(
     program: &'a Program,
     catalog: &'a Catalog,
-    own_tables: &'a OwnTables,
+    program_tables: &'a ProgramTables,
 ) -> impl Iterator<Item = Result<Opened<'a>, Error>> {
     let table = |name: &str| match catalog.get(name) {
         Some(Relation::Table(found)) => Ok(found),
@@ -275,20 +275,20 @@ pub(crate) fn opened<'a>(
     };
     let output = move |output: &'a Output| match &output.target {
         OutputTarget::Result => Ok(Opened::Output(output, Destination::Result)),
-        OutputTarget::Table(name) if own_tables.pushed(name).is_some() => {
+        OutputTarget::Table(name) if program_tables.pushed(name).is_some() => {
             Err(Error::Usage(format!("table '{name}' is filled by the program itself, and no query inserts into it")))
         }
         OutputTarget::Table(name) => {
             let found = table(name)?;
-            let destination = own_tables.pulled(name).map_or(Destination::Table(found), Destination::Pulled);
+            let destination = program_tables.pulled(name).map_or(Destination::Table(found), Destination::Pulled);
             Ok(Opened::Output(output, destination))
         }
     };
     let source = move |used: &'a SourceUse| {
-        let origin = match (&used.rows, own_tables.pushed(&used.table)) {
+        let origin = match (&used.rows, program_tables.pushed(&used.table)) {
             (Some(rows), _) => Origin::Text(rows),
             (None, Some(push)) => Origin::Pushed(push),
-            (None, None) if own_tables.pulled(&used.table).is_some() => {
+            (None, None) if program_tables.pulled(&used.table).is_some() => {
                 let table = &used.table;
                 return Err(Error::Usage(format!("table '{table}' is read by the program itself, and by no query")));
             }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringViewArray, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
-use pelton_data::kept::Kept;
+use pelton_data::batch_buffer::BatchBuffer;
 use pelton_state::join::build::Unit;
 use pelton_state::join::{Bucket, BucketBuild, UNMATCHED};
 
@@ -117,7 +117,7 @@ fn timed<R>(work: impl FnOnce() -> R) -> (R, f64) {
 }
 
 fn built(batches: &[RecordBatch], workers: usize) -> Bucket {
-    let mut rows = Kept::default();
+    let mut rows = BatchBuffer::default();
     batches.iter().for_each(|batch| rows.push(batch.clone()));
     let mut build = BucketBuild::new(batches[0].schema(), rows, &[0], None);
     while !build.is_built() {

@@ -10,7 +10,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use pelton_data::kept::Kept;
+use pelton_data::batch_buffer::BatchBuffer;
 use pelton_data::{TimeColumn, TimeRange};
 use pelton_state::join::{Bucket, BucketBuild, BucketRow, Buckets, Shape, UNMATCHED};
 use proptest::prelude::*;
@@ -77,7 +77,7 @@ fn batch(types: &[DataType], columns: &[ArrayRef]) -> RecordBatch {
 
 /// A bucket that so many threads build, the last unit of each step first.
 fn built(batches: Vec<RecordBatch>, key_columns: &[usize], workers: usize) -> Bucket {
-    let (schema, mut rows) = (batches[0].schema(), Kept::default());
+    let (schema, mut rows) = (batches[0].schema(), BatchBuffer::default());
     batches.into_iter().for_each(|batch| rows.push(batch));
     let mut build = BucketBuild::new(schema, rows, key_columns, None);
     while !build.is_built() {
@@ -214,7 +214,7 @@ fn dense_keys_with_several_rows_each_are_found_in_order() {
 #[cfg_attr(miri, ignore = "many rows")]
 fn memory_is_known_before_each_step() {
     let rows = large(60_000, 1 << 40, false);
-    let mut kept = Kept::default();
+    let mut kept = BatchBuffer::default();
     kept.push(rows.slice(0, 30_000));
     kept.push(rows.slice(30_000, 30_000));
     let mut build = BucketBuild::new(rows.schema(), kept, &[0], None);
@@ -237,7 +237,7 @@ fn a_bucket_knows_the_times_of_its_rows() {
     let rows = if cfg!(miri) { 100 } else { 60_000 };
     let batch = large(rows, 100, false);
     let built = |batch: RecordBatch| {
-        let (schema, mut kept) = (batch.schema(), Kept::default());
+        let (schema, mut kept) = (batch.schema(), BatchBuffer::default());
         kept.push(batch);
         let time = TimeColumn::new(1, schema.field(1).data_type());
         BucketBuild::new(schema, kept, &[0], time).complete().unwrap()

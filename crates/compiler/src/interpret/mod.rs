@@ -29,7 +29,7 @@ use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
 use pelton_state::table::{Entries, Table};
 
 use crate::error::CompileError;
-use crate::fold::Kept;
+use crate::fold::CountedRows;
 use expression::Expression;
 use rows::{Origin, Rows};
 
@@ -182,7 +182,7 @@ fn add_argument(
         Accumulate::Distinct { .. } => ("an aggregate of DISTINCT values", has_extremes),
         Accumulate::Frequencies => ("MODE or APPROX_PERCENTILE", has_extremes),
         Accumulate::DistinctSketch => ("APPROX_COUNT_DISTINCT", has_extremes),
-        Accumulate::Own(_) => ("an aggregate of its own", |data_type| matches!(data_type, DataType::Struct(_))),
+        Accumulate::Udaf(_) => ("an aggregate of its own", |data_type| matches!(data_type, DataType::Struct(_))),
     };
     if !takes(argument.data_type()) {
         return Err(CompileError::Argument {
@@ -268,7 +268,7 @@ struct Evaluated<'a> {
 impl Evaluated<'_> {
     /// Changes accumulators of the entries of the rows.
     fn update(&self, table: &mut Table, entries: Entries<'_>) {
-        let (kept, positions) = (Kept::Range(0, self.rows.len()), self.rows.positions(self.position_input));
+        let (kept, positions) = (CountedRows::Range(0, self.rows.len()), self.rows.positions(self.position_input));
         for (slot, argument) in self.accumulators.iter().enumerate() {
             let argument = argument.map(|argument| &self.arguments[argument]);
             update::update(table, slot, entries, argument, kept, positions);

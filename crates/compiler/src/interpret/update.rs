@@ -19,7 +19,7 @@ use pelton_state::layout::AccumulatorSlot;
 use pelton_state::table::{Entries, Positions, Table};
 
 use super::rows::gather;
-use crate::fold::{Kept, fold};
+use crate::fold::{CountedRows, fold};
 use crate::select::{Level, append_rows, ordered_f32, ordered_f64};
 
 /// Adds one argument of each row that counts to accumulator `slot` of the row's entry; `values` is `None` where rows are counted. Where
@@ -34,7 +34,7 @@ pub(crate) fn update(
     slot: usize,
     entries: Entries<'_>,
     values: Option<&ArrayRef>,
-    kept: Kept<'_>,
+    kept: CountedRows<'_>,
     positions: Positions<'_>,
 ) {
     use Accumulate::{First, Last, Maximum, Minimum};
@@ -60,11 +60,17 @@ pub(crate) fn update(
     }
 }
 
-fn update_string_extreme(table: &mut Table, slot: usize, entries: Entries<'_>, values: &ArrayRef, kept: Kept<'_>) {
+fn update_string_extreme(
+    table: &mut Table,
+    slot: usize,
+    entries: Entries<'_>,
+    values: &ArrayRef,
+    kept: CountedRows<'_>,
+) {
     let (values, rows) = match kept {
-        Kept::Range(first, end) => (values.slice(first, end - first), None),
-        Kept::Listed(rows) => (values.clone(), Some(Cow::Borrowed(rows))),
-        Kept::Masked(first, end, mask) => {
+        CountedRows::Range(first, end) => (values.slice(first, end - first), None),
+        CountedRows::Listed(rows) => (values.clone(), Some(Cow::Borrowed(rows))),
+        CountedRows::Masked(first, end, mask) => {
             let mut rows = Vec::new();
             append_rows(Level::best(), mask, first, end, &mut rows);
             (values.clone(), Some(Cow::Owned(rows)))
@@ -87,16 +93,16 @@ fn update_kept_values(
     slot: usize,
     entries: Entries<'_>,
     values: &ArrayRef,
-    kept: Kept<'_>,
+    kept: CountedRows<'_>,
     positions: Positions<'_>,
 ) {
     let mut listed = Vec::new();
     let rows = match kept {
-        Kept::Range(first, end) => {
+        CountedRows::Range(first, end) => {
             return update_values(table, slot, entries, &values.slice(first, end - first), positions.skip(first));
         }
-        Kept::Listed(rows) => rows,
-        Kept::Masked(first, end, mask) => {
+        CountedRows::Listed(rows) => rows,
+        CountedRows::Masked(first, end, mask) => {
             append_rows(Level::best(), mask, first, end, &mut listed);
             &listed
         }
@@ -135,14 +141,14 @@ struct Slots<'a> {
     base: *mut u8,
     width: usize,
     entries: Entries<'a>,
-    kept: Kept<'a>,
+    kept: CountedRows<'a>,
 }
 
 impl<'a> Slots<'a> {
     /// # Safety
     /// For each of `entries`, `width` bytes from `base + 8 * entry` on must be readable and writable for `'a`, through
     /// no other reference, and hold a state of any type they are accessed as.
-    unsafe fn new(base: *mut u8, width: usize, entries: Entries<'a>, kept: Kept<'a>) -> Slots<'a> {
+    unsafe fn new(base: *mut u8, width: usize, entries: Entries<'a>, kept: CountedRows<'a>) -> Slots<'a> {
         if let Entries::Each(entries) = entries {
             assert_eq!(kept.count(None), entries.len(), "one entry for each row");
         }
@@ -186,7 +192,7 @@ impl<'a> Slots<'a> {
             | Accumulate::Distinct { .. }
             | Accumulate::Frequencies
             | Accumulate::DistinctSketch
-            | Accumulate::Own(_) => unreachable!("tables keep values themselves"),
+            | Accumulate::Udaf(_) => unreachable!("tables keep values themselves"),
         }
     }
 
@@ -316,7 +322,7 @@ impl<'a> Slots<'a> {
     ) {
         match (self.entries, self.kept) {
             (Entries::Single(entry), _) => self.change(entry, |state| self.folded(values, neutral, state, step)),
-            (Entries::Each(entries), Kept::Range(first, end)) if values.null_count() == 0 => {
+            (Entries::Each(entries), CountedRows::Range(first, end)) if values.null_count() == 0 => {
                 let values = values.values()[first..end].iter();
                 entries.iter().zip(values).for_each(|(&entry, &value)| self.change(entry, |state| step(state, value)));
             }
@@ -347,9 +353,9 @@ impl<'a> Slots<'a> {
             }
         };
         match self.kept {
-            Kept::Range(first, end) => entries.iter().zip(first..end).for_each(visit),
-            Kept::Listed(rows) => entries.iter().zip(rows.iter().map(|&row| row as usize)).for_each(visit),
-            Kept::Masked(..) => unreachable!("rows with entries of their own are listed or a range"),
+            CountedRows::Range(first, end) => entries.iter().zip(first..end).for_each(visit),
+            CountedRows::Listed(rows) => entries.iter().zip(rows.iter().map(|&row| row as usize)).for_each(visit),
+            CountedRows::Masked(..) => unreachable!("rows with entries of their own are listed or a range"),
         }
     }
 

@@ -17,7 +17,7 @@ use super::call::{Bound, Call, positions_between};
 use super::integer_keys::IntegerKeys;
 use super::loops::Loop;
 use super::project::{Projected, Projection};
-use crate::fold::Kept;
+use crate::fold::CountedRows;
 use crate::interpret::aggregate::find_entries;
 use crate::interpret::update::update;
 
@@ -249,7 +249,7 @@ impl Aggregation {
     }
 
     /// Lets primitives change the only entry by the rows of a block that count. There is at least one.
-    pub(crate) fn fold(&self, block: &Block, table: &mut Table, kept: Kept<'_>) {
+    pub(crate) fn fold(&self, block: &Block, table: &mut Table, kept: CountedRows<'_>) {
         let entry = table.single_entry();
         self.fold_into(block, table, entry, kept);
     }
@@ -258,11 +258,11 @@ impl Aggregation {
     pub(crate) fn fold_pieces(&self, block: &Block, slices: &[SliceRows], pieces: &mut SmallSliceWriter) {
         for SliceRows { slice, rows, .. } in slices.iter().filter(|slice| !slice.rows.is_empty()) {
             let entry = pieces.place_single(*slice);
-            self.fold_into(block, pieces.values(), entry, Kept::Range(rows.start, rows.end));
+            self.fold_into(block, pieces.values(), entry, CountedRows::Range(rows.start, rows.end));
         }
     }
 
-    fn fold_into(&self, block: &Block, table: &mut Table, entry: u32, kept: Kept<'_>) {
+    fn fold_into(&self, block: &Block, table: &mut Table, entry: u32, kept: CountedRows<'_>) {
         let positions = Positions::From(position(self.input, block.stamp.rows_before));
         for Fold { slot, column, .. } in &self.folds {
             let column = column.map(|column| block.column(column));
@@ -304,7 +304,7 @@ impl Aggregation {
     ) {
         let positions = call.arrivals(self.input);
         for ((slot, _), argument) in self.others.iter().zip(arguments) {
-            update(table, *slot, entries, Some(argument), Kept::Range(start, start + rows), positions);
+            update(table, *slot, entries, Some(argument), CountedRows::Range(start, start + rows), positions);
         }
     }
 
@@ -394,10 +394,10 @@ fn rows_of<'a>(call: &'a Call<'_>) -> KeyRows<'a> {
 }
 
 /// The rows of the block at the positions `start..end`.
-fn kept<'a>(call: &'a Call<'_>, start: usize, end: usize) -> Kept<'a> {
+fn kept<'a>(call: &'a Call<'_>, start: usize, end: usize) -> CountedRows<'a> {
     match &call.selection {
-        Some(rows) => Kept::Listed(&rows[start..end]),
-        None => Kept::Range(call.first + start, call.first + end),
+        Some(rows) => CountedRows::Listed(&rows[start..end]),
+        None => CountedRows::Range(call.first + start, call.first + end),
     }
 }
 

@@ -47,7 +47,7 @@ use pelton_state::profile::{Predicate, PredicateOrder, Profile};
 use pelton_state::slice::{Belong, SliceRows, SliceStore};
 use pelton_state::table::Table;
 
-use crate::fold::Kept;
+use crate::fold::CountedRows;
 use crate::select::{Integers, Level, append_rows, refine_between, set_range};
 use aggregate::Aggregation;
 use by_row::ByRow;
@@ -136,10 +136,10 @@ impl CompiledKernel {
             self.select(&self.selects, input, scratch_mask);
             Some(scratch_mask.as_slice())
         };
-        let kept = mask.map_or(Kept::Range(first, end), |mask| Kept::Masked(first, end, mask));
+        let kept = mask.map_or(CountedRows::Range(first, end), |mask| CountedRows::Masked(first, end, mask));
         match kept.count(None) {
             0 => {}
-            rows if rows == end - first => aggregation.fold(block, table, Kept::Range(first, end)),
+            rows if rows == end - first => aggregation.fold(block, table, CountedRows::Range(first, end)),
             _ => aggregation.fold(block, table, kept),
         }
     }

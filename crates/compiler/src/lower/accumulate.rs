@@ -188,7 +188,7 @@ impl Update {
             | Accumulate::Distinct { .. }
             | Accumulate::Frequencies
             | Accumulate::DistinctSketch
-            | Accumulate::Own(_) => {
+            | Accumulate::Udaf(_) => {
                 unreachable!("{:?} is updated a column at a time", self.accumulate)
             }
             Accumulate::Minimum | Accumulate::Maximum => {

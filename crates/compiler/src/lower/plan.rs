@@ -399,7 +399,7 @@ impl Planner {
             | Accumulate::Distinct { .. }
             | Accumulate::Frequencies
             | Accumulate::DistinctSketch
-            | Accumulate::Own(_) => None,
+            | Accumulate::Udaf(_) => None,
             Accumulate::Minimum | Accumulate::Maximum => match expression.data_type() {
                 DataType::Decimal128(..) => Some(Machine::Wide),
                 data_type => Machine::of(data_type).filter(|machine| *machine != Machine::View),

@@ -2,7 +2,7 @@
 
 use super::Window;
 use crate::aggregate::{Accumulate, Accumulator};
-use crate::own::Merging;
+use crate::udaf::Merging;
 
 /// How a window is put together from its slices: what a generalized aggregation graph (LightSaber, section 5) is reduced to by
 /// the windows and by what the accumulators' algebra allows.
@@ -70,8 +70,8 @@ impl Combination {
 impl Accumulate {
     /// Whether what is kept grows with each value, and none can be taken away again.
     pub fn keeps_lists(self) -> bool {
-        use Accumulate::{Arrivals, Distinct, Own, Values};
-        matches!(self, Values | Arrivals | Distinct { is_ordered: true } | Own(Merging::Rows))
+        use Accumulate::{Arrivals, Distinct, Udaf, Values};
+        matches!(self, Values | Arrivals | Distinct { is_ordered: true } | Udaf(Merging::Rows))
     }
 
     /// Whether each distinct value is kept with how often it came.
@@ -89,7 +89,7 @@ impl Accumulate {
             | Accumulate::SumSquares192
             | Accumulate::Distinct { is_ordered: false }
             | Accumulate::Frequencies
-            | Accumulate::Own(Merging::Invert) => true,
+            | Accumulate::Udaf(Merging::Invert) => true,
             Accumulate::SumFloat
             | Accumulate::SumFloatWide
             | Accumulate::SumSquares
@@ -101,7 +101,7 @@ impl Accumulate {
             | Accumulate::Arrivals
             | Accumulate::Distinct { is_ordered: true }
             | Accumulate::DistinctSketch
-            | Accumulate::Own(Merging::Rows | Merging::Combine) => false,
+            | Accumulate::Udaf(Merging::Rows | Merging::Combine) => false,
         }
     }
 }

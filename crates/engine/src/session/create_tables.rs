@@ -34,7 +34,7 @@ impl Session {
         let mut known = self.known();
         known.catalog_mut().add_table(table)?;
         let (source, table) = PushSource::new(schema, known.budget.clone());
-        known.own_tables_mut().add_pushed(name, table);
+        known.program_tables_mut().add_pushed(name, table);
         Ok(source)
     }
 
@@ -64,7 +64,7 @@ impl Session {
         let mut known = self.known();
         known.catalog_mut().add_table(table)?;
         let (sink, table) = PullSink::new(schema);
-        known.own_tables_mut().add_pulled(name, table);
+        known.program_tables_mut().add_pulled(name, table);
         Ok(sink)
     }
 

@@ -15,7 +15,7 @@ use pelton_runtime::run::{RunHandle, WeakRunHandle};
 
 use crate::display::shown_rows;
 use crate::error::Error;
-use crate::own_tables::OwnTables;
+use crate::program_tables::ProgramTables;
 use crate::query::{NamedStories, Query};
 use crate::settings::Settings;
 use crate::{analyze, late, operators, running, waiting};
@@ -24,7 +24,7 @@ use crate::{analyze, late, operators, running, waiting};
 pub(super) struct Known {
     /// Copied on write, as are the tables: a statement works with what it found when it began.
     pub catalog: Arc<Catalog>,
-    pub own_tables: Arc<OwnTables>,
+    pub program_tables: Arc<ProgramTables>,
     clock: Clock,
     /// The threads that run queries, once there was one.
     pub pool: Option<Pool>,
@@ -61,7 +61,7 @@ impl Known {
         catalog.add_system_table(late::TABLE.clone());
         Known {
             catalog: Arc::new(catalog),
-            own_tables: Arc::default(),
+            program_tables: Arc::default(),
             clock,
             pool: None,
             late: LateLog::new(),
@@ -79,13 +79,13 @@ impl Known {
     /// Forgets a table, and lets go of whoever fills it.
     pub fn drop_table(&mut self, dropped: &Dropped) -> Result<(), Error> {
         self.catalog_mut().drop_table(dropped)?;
-        self.own_tables_mut().remove(&dropped.target.name);
+        self.program_tables_mut().remove(&dropped.target.name);
         Ok(())
     }
 
     /// The tables of the program itself, to be changed.
-    pub fn own_tables_mut(&mut self) -> &mut OwnTables {
-        Arc::make_mut(&mut self.own_tables)
+    pub fn program_tables_mut(&mut self) -> &mut ProgramTables {
+        Arc::make_mut(&mut self.program_tables)
     }
 
     /// Adds a query that was just started, and forgets some that have ended.
@@ -113,7 +113,7 @@ impl Known {
     pub fn follow_settings(&mut self) {
         let settings = Settings::of(&self.catalog);
         self.budget.limit(settings.memory_bytes_max);
-        self.own_tables.look_again();
+        self.program_tables.look_again();
         if let Some(pool) = &self.pool {
             follow(pool, &settings);
             pool.look_again();
@@ -164,7 +164,7 @@ impl Known {
 
 impl Drop for Known {
     fn drop(&mut self) {
-        self.own_tables.close();
+        self.program_tables.close();
     }
 }
 

@@ -14,7 +14,7 @@ use crate::emission;
 use crate::error::Error;
 use crate::execute::{self, Surroundings};
 use crate::explain::explain;
-use crate::own_tables::OwnTables;
+use crate::program_tables::ProgramTables;
 use crate::query::Query;
 use crate::settings::Settings;
 use crate::waiting::query_name;
@@ -25,13 +25,13 @@ const ATTEMPTS_MAX: usize = 8;
 /// The catalogue and the tables of the program itself as they are at one instant.
 pub(super) struct Snapshot {
     pub catalog: Arc<Catalog>,
-    own_tables: Arc<OwnTables>,
+    program_tables: Arc<ProgramTables>,
 }
 
 impl Snapshot {
     /// What `EXPLAIN` says of a query.
     pub fn explain(&self, plan: impl FnOnce(&Catalog) -> Result<Planned, PlanError>) -> Result<String, Error> {
-        explain(&plan(&self.catalog)?, &Settings::of(&self.catalog), &self.catalog, &self.own_tables)
+        explain(&plan(&self.catalog)?, &Settings::of(&self.catalog), &self.catalog, &self.program_tables)
     }
 
     /// Whether none of these tables was dropped or replaced since.
@@ -41,14 +41,14 @@ impl Snapshot {
 
     /// Whether the program itself fills or reads a table.
     fn is_own(&self, table: &str) -> bool {
-        self.own_tables.pushed(table).is_some() || self.own_tables.pulled(table).is_some()
+        self.program_tables.pushed(table).is_some() || self.program_tables.pulled(table).is_some()
     }
 }
 
 impl Session {
     pub(super) fn snapshot(&self) -> Snapshot {
         let known = self.known();
-        Snapshot { catalog: known.catalog.clone(), own_tables: known.own_tables.clone() }
+        Snapshot { catalog: known.catalog.clone(), program_tables: known.program_tables.clone() }
     }
 
     /// Plans and starts a query, which takes as long as loading the tables that it joins with.
@@ -75,7 +75,7 @@ impl Session {
         let entry = Entry::of(self, &program, &settings);
         let surroundings = Surroundings {
             catalog: &snapshot.catalog,
-            own_tables: &snapshot.own_tables,
+            program_tables: &snapshot.program_tables,
             settings: &settings,
             pool: &entry.pool,
             late: &entry.late,
@@ -88,7 +88,7 @@ impl Session {
         if !snapshot.holds(&known, tables.iter()) {
             return Ok(None);
         }
-        unstarted.check_own_tables(&surroundings)?;
+        unstarted.check_program_tables(&surroundings)?;
         drop(known);
         unstarted.open(&surroundings)?;
         let mut known = self.known();

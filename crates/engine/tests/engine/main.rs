@@ -16,7 +16,7 @@ mod nested_data;
 
 mod operators;
 
-mod own_tables;
+mod program_tables;
 
 mod queries;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, Int64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int8Type, Int16Type, Int32Type, Int64Type};
-use pelton_data::own::{Change, Definition, Merging};
+use pelton_data::udaf::{Change, Definition, Merging};
 
 use super::{restored_words, saved_words};
 

@@ -1,6 +1,6 @@
 //! Aggregate functions that keep a state of their own for each group, where accumulators of the compiled kernels do not compute them.
 //!
-//! Each is a [`pelton_data::own::Definition`]: windows, sessions and frames OVER rows add, combine, subtract and finish its states alike.
+//! Each is a [`pelton_data::udaf::Definition`]: windows, sessions and frames OVER rows add, combine, subtract and finish its states alike.
 
 mod bits;
 
@@ -14,24 +14,24 @@ use std::sync::LazyLock;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray};
 use arrow::datatypes::DataType;
-use pelton_data::own::{OwnFunction, function};
+use pelton_data::udaf::{UdafHandle, function};
 
 use bits::{BitOperation, Bits};
 use pairs::{PAIR_FUNCTIONS, PairFunction};
 
 /// The function of this name, in lower case, for arguments of these types. It is the same for each call, so that equal calls are computed once.
-pub fn aggregate_function(name: &str, arguments: &[DataType]) -> Option<OwnFunction> {
-    static PAIRS: LazyLock<Vec<OwnFunction>> =
-        LazyLock::new(|| PAIR_FUNCTIONS.iter().map(|&pair| OwnFunction(function(pair))).collect());
-    static BITS: LazyLock<Vec<(DataType, OwnFunction)>> = LazyLock::new(|| {
+pub fn aggregate_function(name: &str, arguments: &[DataType]) -> Option<UdafHandle> {
+    static PAIRS: LazyLock<Vec<UdafHandle>> =
+        LazyLock::new(|| PAIR_FUNCTIONS.iter().map(|&pair| UdafHandle(function(pair))).collect());
+    static BITS: LazyLock<Vec<(DataType, UdafHandle)>> = LazyLock::new(|| {
         let types = [DataType::Int8, DataType::Int16, DataType::Int32, DataType::Int64];
         let of_type = |data_type: DataType| {
             let definitions = BitOperation::ALL.map(|operation| Bits { operation, data_type: data_type.clone() });
-            definitions.map(|definition| (data_type.clone(), OwnFunction(function(definition))))
+            definitions.map(|definition| (data_type.clone(), UdafHandle(function(definition))))
         };
         types.into_iter().flat_map(of_type).collect()
     });
-    let is_named = |function: &&OwnFunction| function.0.name() == name;
+    let is_named = |function: &&UdafHandle| function.0.name() == name;
     match arguments {
         [one] => BITS.iter().filter(|(data_type, _)| data_type == one).map(|(_, function)| function).find(is_named),
         [DataType::Float64, DataType::Float64] => PAIRS.iter().find(is_named),

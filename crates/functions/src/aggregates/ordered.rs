@@ -14,7 +14,7 @@ use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
 use pelton_data::allowance::Allowance;
 use pelton_data::column::compacted;
-use pelton_data::own::{Change, Definition, Merging};
+use pelton_data::udaf::{Change, Definition, Merging};
 
 use crate::growth;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::datatypes::{DataType, Float64Type};
-use pelton_data::own::{Change, Definition, Merging};
+use pelton_data::udaf::{Change, Definition, Merging};
 use pelton_data::wide_float::{WideFloat, deviations};
 
 use super::{restored_words, saved_words};

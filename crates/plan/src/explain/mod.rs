@@ -21,8 +21,8 @@ use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic};
 use pelton_data::arrangement::{Arrangement, OrderKey};
 use pelton_data::column::sql_name;
-use pelton_data::own::Merging;
 use pelton_data::ranking::{Numbering, Ranking};
+use pelton_data::udaf::Merging;
 
 use crate::length::Length;
 use crate::pipeline::{
@@ -412,7 +412,7 @@ fn accumulation(accumulator: &Accumulator, argument: Option<&Arc<dyn PhysicalExp
         Accumulate::Distinct { is_ordered: true } => "set with positions",
         Accumulate::Frequencies => "set with frequencies",
         Accumulate::DistinctSketch => "sketch of distinct values",
-        Accumulate::Own(merging) => return own_accumulation(accumulator, merging, argument),
+        Accumulate::Udaf(merging) => return own_accumulation(accumulator, merging, argument),
     };
     match argument {
         Some(argument) => format!("{name} of {}", expression(argument.as_ref())),

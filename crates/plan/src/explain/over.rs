@@ -56,7 +56,7 @@ fn function(spec: &OverSpec, call: &OverCall) -> String {
         OverFunction::Joined { delimiter } => {
             return format!("values of {argument}, joined by '{delimiter}', over {}", frame(call.frame));
         }
-        OverFunction::Own { function, arguments, condition } => {
+        OverFunction::Udaf { function, arguments, condition } => {
             let name_of = |column: &usize| spec.input_schema.field(*column).name().as_str();
             let arguments = arguments.iter().map(name_of).collect::<Vec<_>>().join(", ");
             let rows = condition.as_ref().map_or(String::new(), |column| format!(" where {}", name_of(column)));
@@ -112,7 +112,7 @@ fn sliding(spec: &OverSpec, call: &OverCall) -> &'static str {
         Sliding::Lookup => "lookup (S → Window): O(1) a row",
         Sliding::Running => "prefix scan (I → Window): O(1) a row, no values kept",
         Sliding::SubtractOnEvict => "subtract on evict (I → Window): O(1) a row, values kept",
-        Sliding::TwoStacks if matches!(call.function, OverFunction::Variance { .. } | OverFunction::Own { .. }) => {
+        Sliding::TwoStacks if matches!(call.function, OverFunction::Variance { .. } | OverFunction::Udaf { .. }) => {
             "two stacks (S → Sash, S → Window): O(1) a row, amortized, values and what is made of them kept"
         }
         Sliding::TwoStacks => "two stacks of runs (S → Pane, I → Sash, S → Window): O(1) a row, amortized, values kept",

@@ -8,7 +8,7 @@ use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion_expr::{Cast, Expr, ExprSchemable, lit, when};
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic, POSITION_INPUTS_MAX};
 use pelton_data::column::sql_name;
-use pelton_data::own::OwnFunction;
+use pelton_data::udaf::UdafHandle;
 use pelton_functions::decimal::decimal_upper_half;
 use pelton_functions::rounded;
 
@@ -206,7 +206,7 @@ impl Lowering<'_> {
         &self,
         collector: &mut Collector,
         call: &Call,
-        function: OwnFunction,
+        function: UdafHandle,
         arguments: Vec<Option<Expr>>,
     ) -> Result<usize> {
         if call.is_distinct {

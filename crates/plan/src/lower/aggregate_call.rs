@@ -7,10 +7,10 @@ use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams, NullTrea
 use datafusion_expr::{Expr, ExprSchemable, SortExpr, lit, when};
 use datafusion_functions::core;
 use pelton_data::column::sql_name;
-use pelton_data::own::{OwnFunction, function};
+use pelton_data::udaf::{UdafHandle, function};
 use pelton_functions::aggregates::{Listing, Ordered, aggregate_function};
 
-use crate::bind::own_aggregate::own_function;
+use crate::bind::udaf::udaf_of;
 use crate::coerce::held_types::held_type;
 use crate::coerce::zeros::with_one_zero;
 use crate::errors::{PlanError, external};
@@ -34,7 +34,7 @@ pub(crate) struct Call {
     /// Whether `WITHIN GROUP` counts from the largest value.
     pub is_descending: bool,
     /// What computes it, where that is a function with states of its own.
-    pub own: Option<OwnFunction>,
+    pub own: Option<UdafHandle>,
 }
 
 impl Lowering<'_> {
@@ -56,7 +56,7 @@ impl Lowering<'_> {
             }
             let filter = params.filter.clone();
             let is_ordered = !params.order_by.is_empty() && is_ordered_by_clause(func.name());
-            let own = match own_function(&func) {
+            let own = match udaf_of(&func) {
                 None if is_ordered => None,
                 None => aggregate_function(func.name(), &types_of(&params.args, branch)),
                 own => own,
@@ -139,7 +139,7 @@ impl Lowering<'_> {
             };
             let options = |key: &SortExpr| SortOptions { descending: !key.asc, nulls_first: key.nulls_first };
             let order = params.order_by.iter().map(options).collect();
-            call.own = Some(OwnFunction(function(Ordered::new(listing, types, order))));
+            call.own = Some(UdafHandle(function(Ordered::new(listing, types, order))));
         }
         Ok(core::r#struct().call(columns))
     }

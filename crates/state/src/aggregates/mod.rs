@@ -5,7 +5,7 @@
 //! combine them value by value. All definitions are inlined into loops over columns: none is chosen for a value.
 //!
 //! Aggregates that keep values themselves are groups' lists, sets and sketches (`table/stores`), strings (`table/extremes`) and values with
-//! their positions (`table/arrivals`); those of `functions` and of programs have states of their own (`pelton_data::own`).
+//! their positions (`table/arrivals`); those of `functions` and of programs have states of their own (`pelton_data::udaf`).
 
 mod count;
 
@@ -113,7 +113,7 @@ pub(crate) fn visit<V: Visitor>(accumulator: &Accumulator, visitor: V) -> Option
         | Accumulate::Distinct { .. }
         | Accumulate::Frequencies
         | Accumulate::DistinctSketch
-        | Accumulate::Own(_) => return None,
+        | Accumulate::Udaf(_) => return None,
     })
 }
 

@@ -3,8 +3,8 @@
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::DataType;
 use pelton_data::TimeRange;
+use pelton_data::batch_buffer::BatchBuffer;
 use pelton_data::column::{bytes_of, logical_type};
-use pelton_data::kept::Kept;
 
 use super::UNMATCHED;
 use super::build::BucketBuild;
@@ -45,7 +45,7 @@ impl Bucket {
     /// # Panics
     /// Where a key column's type is none that blocks hold, or there are more rows than 32 bits count.
     pub fn new(batch: RecordBatch, key_columns: &[usize]) -> Bucket {
-        let (schema, mut rows) = (batch.schema(), Kept::default());
+        let (schema, mut rows) = (batch.schema(), BatchBuffer::default());
         rows.push(batch);
         let build = BucketBuild::new(schema, rows, key_columns, None);
         build.complete().expect("a batch has its own columns")

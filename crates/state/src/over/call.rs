@@ -150,7 +150,7 @@ impl CallState {
             return CallState::OfAnother;
         }
         let call = &planned.call;
-        if let OverFunction::Own { function, condition, .. } = &call.function {
+        if let OverFunction::Udaf { function, condition, .. } = &call.function {
             let state = UdafState::new(function, call.frame.is_bounded(), condition.is_some());
             return CallState::Udaf(Box::new(state));
         }
@@ -320,7 +320,7 @@ impl<T: Value> FrameState<T> {
             OverFunction::CountRows | OverFunction::RowNumber | OverFunction::Rank { .. } => {
                 unreachable!("rows are counted without values")
             }
-            OverFunction::Own { .. } => unreachable!("it is computed from rows"),
+            OverFunction::Udaf { .. } => unreachable!("it is computed from rows"),
             OverFunction::Array { ignores_nulls } => return run.arrays((ignores_nulls, call.is_distinct), results),
             OverFunction::Joined { .. } => unreachable!("text is joined"),
             OverFunction::Mode | OverFunction::Percentile { .. } => unreachable!("all values are held"),

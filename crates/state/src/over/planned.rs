@@ -73,7 +73,7 @@ impl PlannedCall {
     pub fn new(spec: &OverSpec, call: &OverCall, frame: usize, argument: Option<usize>, nullable: bool) -> PlannedCall {
         // Rows come into such frames apart from those whose frames they are: values are counted.
         let nullable = nullable || call.frame.end().is_some();
-        let is_udaf = matches!(call.function, OverFunction::Own { .. });
+        let is_udaf = matches!(call.function, OverFunction::Udaf { .. });
         let udaf_columns: Vec<usize> = call.columns().filter(|_| is_udaf).collect();
         let type_of = |&column: &usize| spec.input_schema.field(column).data_type().clone();
         let udaf_types = udaf_columns.iter().map(type_of).collect();
@@ -110,7 +110,7 @@ impl PlannedCall {
     /// No results yet, and room for so many.
     pub fn results(&self, rows: usize) -> Results {
         match self.call.function {
-            OverFunction::Own { .. } => Results::of_udaf(),
+            OverFunction::Udaf { .. } => Results::of_udaf(),
             _ => Results::new(&self.call.data_type, rows),
         }
     }

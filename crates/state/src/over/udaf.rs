@@ -11,7 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
 use pelton_data::column::{compacted, gathered};
-use pelton_data::own::{Change, Merging, OwnFunction, States};
+use pelton_data::udaf::{Change, Merging, States, UdafHandle};
 
 use super::call::KeyRows;
 use super::frame::Bounds;
@@ -28,7 +28,7 @@ const ONLY: u32 = 0;
 /// What a call remembers of the rows of one key.
 #[derive(Debug)]
 pub(super) struct UdafState {
-    function: OwnFunction,
+    function: UdafHandle,
     frame: UdafFrame,
     members: Members,
     /// Rows of the frame that count: the function has a value of none.
@@ -67,7 +67,7 @@ pub(super) struct UdafRun<'a> {
 
 impl UdafState {
     /// No rows yet. Rows leave where it `is_bounded`; the last of the columns says which count where `has_condition`.
-    pub fn new(function: &OwnFunction, is_bounded: bool, has_condition: bool) -> UdafState {
+    pub fn new(function: &UdafHandle, is_bounded: bool, has_condition: bool) -> UdafState {
         let frame = match (function.0.merging(), is_bounded) {
             (_, false) | (Merging::Invert, true) => UdafFrame::Running(one_group(function), one_group(function)),
             (Merging::Combine, true) => UdafFrame::Stacks(Box::new(UdafStacks::new(function))),
@@ -183,14 +183,14 @@ impl UdafState {
 }
 
 /// States that have seen no row.
-fn one_group(function: &OwnFunction) -> Box<dyn States> {
+fn one_group(function: &UdafHandle) -> Box<dyn States> {
     let mut states = function.0.states();
     states.grow_to(1);
     states
 }
 
 impl UdafStacks {
-    fn new(function: &OwnFunction) -> UdafStacks {
+    fn new(function: &UdafHandle) -> UdafStacks {
         let front = [function.0.states(), function.0.states()];
         UdafStacks { front, front_start: 0, front_end: 0, back: one_group(function) }
     }
@@ -225,7 +225,7 @@ impl UdafStacks {
     }
 
     /// Of all rows from one on.
-    fn total(&self, function: &OwnFunction, start: u64) -> Result<Box<dyn States>, String> {
+    fn total(&self, function: &UdafHandle, start: u64) -> Result<Box<dyn States>, String> {
         let mut total = one_group(function);
         if start < self.front_end {
             total.merge(self.front[(start % 2) as usize].as_ref(), &[(self.group(start), ONLY)], Change::Add)?;
@@ -352,7 +352,7 @@ mod tests {
 
     use arrow::array::{BooleanArray, Int64Array, StringArray};
     use arrow::datatypes::Int64Type;
-    use pelton_data::own::AggregateFunction;
+    use pelton_data::udaf::AggregateFunction;
 
     use super::*;
 
@@ -433,7 +433,7 @@ mod tests {
     fn rows_are_combined_in_their_order_however_the_frame_is_followed() {
         for merging in [Merging::Invert, Merging::Combine, Merging::Rows] {
             for preceding in [0, 1, 2, 7, 300] {
-                let mut state = UdafState::new(&OwnFunction(Arc::new(Numbers(merging))), true, true);
+                let mut state = UdafState::new(&UdafHandle(Arc::new(Numbers(merging))), true, true);
                 let mut position = 0;
                 for rows in [1, 1, 5, 200, 3, 90, 7] {
                     let numbers: Vec<i64> = (position..position + rows as i64).collect();

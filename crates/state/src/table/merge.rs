@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pelton_data::aggregate::Accumulate;
-use pelton_data::own::Change;
+use pelton_data::udaf::Change;
 
 use super::stores::Indexing;
 use super::{Chosen, Groups, KeyScratch, Table, integer_groups};

@@ -125,7 +125,7 @@ impl Table {
             | Accumulate::Distinct { .. }
             | Accumulate::Frequencies
             | Accumulate::DistinctSketch
-            | Accumulate::Own(_) => panic!("stores are read by value_groups or own_values"),
+            | Accumulate::Udaf(_) => panic!("stores are read by value_groups or own_values"),
             Accumulate::First | Accumulate::Last => return self.arrival_array(slot, entries),
         };
         if is_string(data_type) {

@@ -11,7 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{filter, take};
 use arrow::datatypes::{DataType, UInt64Type};
 use pelton_data::aggregate::{Accumulate, Accumulator};
-use pelton_data::own::Change;
+use pelton_data::udaf::Change;
 
 pub(super) use self::set::Indexing;
 use self::set::Set;
@@ -72,7 +72,7 @@ impl Store {
                 Store::Set(Box::new(Set::new(accumulator, is_one_group)))
             }
             Accumulate::DistinctSketch => Store::Sketches(Vec::new()),
-            Accumulate::Own(_) => {
+            Accumulate::Udaf(_) => {
                 Store::Udaf(UdafStore::new(accumulator.function.as_ref().expect("the accumulator has a function")))
             }
             _ => return None,

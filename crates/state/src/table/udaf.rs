@@ -3,14 +3,14 @@
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, UInt64Array};
 use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, UInt64Type};
-use pelton_data::own::{Change, Merging, OwnFunction, States};
+use pelton_data::udaf::{Change, Merging, States, UdafHandle};
 
 use crate::snapshot::{Reader, SnapshotError, Writer};
 
 /// What a function keeps of the groups of a table.
 #[derive(Debug)]
 pub(super) struct UdafStore {
-    function: OwnFunction,
+    function: UdafHandle,
     kept: Retained,
     /// What the function's own code returned as its first error: the query ends with it when a window is read.
     error: Option<String>,
@@ -48,7 +48,7 @@ struct Piece {
 }
 
 impl UdafStore {
-    pub(super) fn new(function: &OwnFunction) -> UdafStore {
+    pub(super) fn new(function: &UdafHandle) -> UdafStore {
         let kept = match function.0.merging() {
             Merging::Rows => Retained::Rows { groups: 0, rows: GroupedRows::default() },
             Merging::Combine | Merging::Invert => Retained::States(function.0.states()),
@@ -319,7 +319,7 @@ fn accumulate(states: &mut dyn States, order: &[(u32, u32)], rows: &ArrayRef) ->
 
 /// Writes the states of some groups.
 pub(crate) fn write_states(
-    function: &OwnFunction,
+    function: &UdafHandle,
     states: &dyn States,
     numbers: &[u32],
     out: &mut Writer,
@@ -331,7 +331,7 @@ pub(crate) fn write_states(
 
 /// Gives groups the states that were written.
 pub(crate) fn read_states(
-    function: &OwnFunction,
+    function: &UdafHandle,
     states: &mut dyn States,
     numbers: &[u32],
     input: &mut Reader<'_>,
@@ -342,7 +342,7 @@ pub(crate) fn read_states(
 
 /// Fails where the function's own code does with what was read.
 pub(crate) fn expect_states(
-    function: &OwnFunction,
+    function: &UdafHandle,
     result: &Result<(), String>,
     input: &Reader<'_>,
 ) -> Result<(), SnapshotError> {
@@ -351,19 +351,19 @@ pub(crate) fn expect_states(
 }
 
 /// As what the function's states are written down.
-fn saved_type(function: &OwnFunction) -> Result<&DataType, SnapshotError> {
+fn saved_type(function: &UdafHandle) -> Result<&DataType, SnapshotError> {
     let none = || "its states cannot be written down (give it `with_snapshot`)".to_string();
     function.0.saved_type().ok_or_else(|| SnapshotError::NoForm(named(function, &none())))
 }
 
-fn note(error: &mut Option<String>, function: &OwnFunction, result: Result<(), String>) {
+fn note(error: &mut Option<String>, function: &UdafHandle, result: Result<(), String>) {
     if let (Err(first), None) = (result, &error) {
         *error = Some(named(function, &first));
     }
 }
 
 /// What the function's own code says, with its name.
-pub(crate) fn named(function: &OwnFunction, error: &str) -> String {
+pub(crate) fn named(function: &UdafHandle, error: &str) -> String {
     format!("{}: {error}", function.0.name().to_uppercase())
 }
 
@@ -374,7 +374,7 @@ mod tests {
 
     use arrow::array::{Int64Array, StructArray};
     use arrow::datatypes::{Field, Fields, Int64Type};
-    use pelton_data::own::{Definition, function};
+    use pelton_data::udaf::{Definition, function};
 
     use super::*;
 
@@ -432,7 +432,7 @@ mod tests {
     fn values_of_some_groups_cost_nothing_for_others() {
         const GROUPS: u32 = 1_000;
         let made = Arc::new(AtomicUsize::new(0));
-        let mut store = UdafStore::new(&OwnFunction(function(LastRow(made.clone()))));
+        let mut store = UdafStore::new(&UdafHandle(function(LastRow(made.clone()))));
         store.grow_to(GROUPS as usize + 1);
         // The second piece has the rows that came first.
         for (first, sign) in [(2_000, 1), (0, -1)] {

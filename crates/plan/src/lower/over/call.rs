@@ -6,14 +6,14 @@ use datafusion_expr::expr::{NullTreatment, WindowFunction};
 use datafusion_expr::{Expr, ExprSchemable, WindowFunctionDefinition};
 use pelton_data::column::sql_name;
 use pelton_data::over::{Frame, FrameEnd, OverCall, OverFunction};
-use pelton_data::own;
-use pelton_data::own::OwnFunction;
+use pelton_data::udaf;
+use pelton_data::udaf::UdafHandle;
 use pelton_functions::aggregates::{Listing, Ordered, aggregate_function};
 
 use crate::bind::aggregate_functions::is_planned;
 use crate::bind::over_frame::frame_of;
 use crate::bind::over_functions;
-use crate::bind::own_aggregate::own_function;
+use crate::bind::udaf::udaf_of;
 use crate::coerce::held_types::held_or_same;
 use crate::coerce::literals::whole_number;
 use crate::errors::{Place, PlanError, external};
@@ -35,7 +35,7 @@ impl Lowering<'_> {
         if let WindowFunctionDefinition::AggregateUDF(function) = &window.fun {
             let types = window.params.args.iter().filter_map(|argument| argument.get_type(schema).ok());
             let built_in = || aggregate_function(function.name(), &types.collect::<Vec<_>>());
-            if let Some(function) = own_function(function).or_else(built_in) {
+            if let Some(function) = udaf_of(function).or_else(built_in) {
                 return self.own_call(collector, function, window, field, schema);
             }
         }
@@ -51,7 +51,7 @@ impl Lowering<'_> {
             && let DataType::List(item) = &data_type
         {
             let listing = Listing::Array { is_distinct, ignores_nulls: false };
-            let arrays = OwnFunction(own::function(Ordered::new(listing, vec![item.data_type().clone()], Vec::new())));
+            let arrays = UdafHandle(udaf::function(Ordered::new(listing, vec![item.data_type().clone()], Vec::new())));
             return self.call_of_rows(collector, (arrays, data_type), is_distinct, window, schema);
         }
         let frame = match function {
@@ -82,7 +82,7 @@ impl Lowering<'_> {
     fn own_call(
         &self,
         collector: &mut Collector,
-        function: OwnFunction,
+        function: UdafHandle,
         window: &WindowFunction,
         field: &Field,
         schema: &DFSchema,
@@ -110,7 +110,7 @@ impl Lowering<'_> {
     fn call_of_rows(
         &self,
         collector: &mut Collector,
-        (function, data_type): (OwnFunction, DataType),
+        (function, data_type): (UdafHandle, DataType),
         tells_equal: bool,
         window: &WindowFunction,
         schema: &DFSchema,
@@ -127,7 +127,7 @@ impl Lowering<'_> {
         let condition = params.filter.as_ref().map(|filter| columns(filter, "condition")).transpose()?;
         let frame = frame_of(&params.window_frame, place).map_err(external)?;
         Ok(OverCall {
-            function: OverFunction::Own { function, arguments, condition },
+            function: OverFunction::Udaf { function, arguments, condition },
             is_distinct: false,
             argument: None,
             frame,

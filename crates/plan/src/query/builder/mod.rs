@@ -19,9 +19,9 @@ use datafusion_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder, SortExpr}
 use crate::bind::aggregate_functions::{instead_of, is_planned};
 use crate::bind::context::Context;
 use crate::bind::foreign::Foreign;
-use crate::bind::own_aggregate::own_function;
 use crate::bind::spelling::Aliases;
 use crate::bind::table_scan::TableScanSource;
+use crate::bind::udaf::udaf_of;
 use crate::bind::{foreign_types, references};
 use crate::catalog::{Catalog, Relation};
 use crate::coerce::named_casts::with_named_casts;
@@ -481,7 +481,7 @@ fn check_part(part: &Expr, allowed: Allowed) -> Result<(), PlanError> {
         Expr::AggregateFunction(call) => {
             let name = call.func.name();
             let shown = name.to_uppercase();
-            if !is_planned(name) && own_function(&call.func).is_none() {
+            if !is_planned(name) && udaf_of(&call.func).is_none() {
                 let instead = "find it by its SQL name with Session::call";
                 return refuse(&format!("DataFusion's aggregate {shown}"), instead_of(name).unwrap_or(instead));
             }

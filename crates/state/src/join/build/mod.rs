@@ -13,9 +13,9 @@ use arrow::compute::concat;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use pelton_data::TimeColumn;
+use pelton_data::batch_buffer::BatchBuffer;
 use pelton_data::block::ticks;
 use pelton_data::column::{align_bits, bytes_of, row_bytes};
-use pelton_data::kept::Kept;
 use pelton_data::time::TimeRange;
 
 use self::dense::DenseBuild;
@@ -81,7 +81,7 @@ impl BucketBuild {
     ///
     /// # Panics
     /// Where there are more rows than 32 bits count.
-    pub fn new(schema: SchemaRef, rows: Kept, key_columns: &[usize], time: Option<TimeColumn>) -> BucketBuild {
+    pub fn new(schema: SchemaRef, rows: BatchBuffer, key_columns: &[usize], time: Option<TimeColumn>) -> BucketBuild {
         assert!(u32::try_from(rows.rows()).is_ok_and(|rows| rows < UNMATCHED), "row numbers have 32 bits");
         let (row_count, bytes) = (rows.rows(), rows.bytes());
         let mut columns: Vec<Column> =

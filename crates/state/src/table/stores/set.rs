@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::datatypes::{DataType, UInt32Type};
 use pelton_data::aggregate::{Accumulate, Accumulator, KeyColumn};
-use pelton_data::own::Change;
+use pelton_data::udaf::Change;
 
 use crate::layout::{AccumulatorSlot, EntryLayout, KeyLayout, value_type};
 use crate::snapshot::{Reader, SnapshotError};

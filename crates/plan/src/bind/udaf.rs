@@ -9,27 +9,27 @@ use datafusion_common::{Result, internal_err, plan_err};
 use datafusion_expr::function::AccumulatorArgs;
 use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use pelton_data::column::sql_name;
-use pelton_data::own::{AggregateFunction, OwnFunction};
+use pelton_data::udaf::{AggregateFunction, UdafHandle};
 
 /// A function as DataFusion's planner sees it: these arguments, which are cast to their types, and this result.
-pub fn own_aggregate(
+pub fn aggregate_udf(
     function: Arc<dyn AggregateFunction>,
     arguments: Vec<DataType>,
     returns: DataType,
 ) -> AggregateUDF {
     let signature = Signature::user_defined(Volatility::Immutable);
-    AggregateUDF::new_from_impl(OwnAggregate { function: OwnFunction(function), arguments, returns, signature })
+    AggregateUDF::new_from_impl(OwnAggregate { function: UdafHandle(function), arguments, returns, signature })
 }
 
 /// The function behind one of DataFusion's, where the program defined it.
-pub(crate) fn own_function(function: &AggregateUDF) -> Option<OwnFunction> {
+pub(crate) fn udaf_of(function: &AggregateUDF) -> Option<UdafHandle> {
     let inner: &dyn Any = function.inner().as_ref();
     inner.downcast_ref::<OwnAggregate>().map(|own| own.function.clone())
 }
 
 #[derive(Debug)]
 struct OwnAggregate {
-    function: OwnFunction,
+    function: UdafHandle,
     arguments: Vec<DataType>,
     returns: DataType,
     signature: Signature,

@@ -8,12 +8,12 @@ use crate::push::PushTable;
 
 /// The engine's ends of these tables, by their names.
 #[derive(Clone, Default)]
-pub(crate) struct OwnTables {
+pub(crate) struct ProgramTables {
     pushed: BTreeMap<String, Arc<PushTable>>,
     pulled: BTreeMap<String, Arc<PullTable>>,
 }
 
-impl OwnTables {
+impl ProgramTables {
     /// A table that the program fills.
     pub fn pushed(&self, name: &str) -> Option<&PushTable> {
         self.pushed.get(name).map(Arc::as_ref)

@@ -10,7 +10,7 @@ use crate::column::{bytes_of_nested, is_nested, row_bytes};
 
 /// Batches that are kept, and what they take: strings that several of them share are counted once.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct BatchBuffer {
     batches: Vec<RecordBatch>,
     rows: usize,
     bytes: usize,
@@ -18,7 +18,7 @@ pub struct Kept {
     counted: HashSet<usize>,
 }
 
-impl Kept {
+impl BatchBuffer {
     /// Keeps one more.
     pub fn push(&mut self, batch: RecordBatch) {
         self.rows += batch.num_rows();
@@ -71,7 +71,7 @@ mod tests {
         let words: ArrayRef = Arc::new(StringViewArray::from(vec!["x".repeat(2_000), "y".repeat(2_000)]));
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
         let all = RecordBatch::try_from_iter([("s", words), ("n", numbers)]).unwrap();
-        let mut kept = Kept::default();
+        let mut kept = BatchBuffer::default();
         kept.push(all.slice(0, 1));
         let one = kept.bytes();
         assert!((4_024..65_536).contains(&one), "{one}");

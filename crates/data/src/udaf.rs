@@ -85,15 +85,15 @@ pub trait States: Any + Debug + Send + Sync {
 
 /// A function, and itself only.
 #[derive(Debug, Clone)]
-pub struct OwnFunction(pub Arc<dyn AggregateFunction>);
+pub struct UdafHandle(pub Arc<dyn AggregateFunction>);
 
-impl PartialEq for OwnFunction {
-    fn eq(&self, other: &OwnFunction) -> bool {
+impl PartialEq for UdafHandle {
+    fn eq(&self, other: &UdafHandle) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for OwnFunction {}
+impl Eq for UdafHandle {}
 
 /// An aggregate function by what becomes of the state of one group. [`function`] makes an [`AggregateFunction`] of it.
 ///
