@@ -22,10 +22,12 @@ impl SquareSum {
     }
 
     /// The words above the lowest.
+    #[inline]
     fn upper(self) -> u128 {
         u128::from(self.words[2]) << 64 | u128::from(self.words[1])
     }
 
+    #[inline]
     fn of_parts(low: u64, upper: u128) -> SquareSum {
         SquareSum { words: [low, upper as u64, (upper >> 64) as u64] }
     }

@@ -80,7 +80,7 @@ pub trait Takes<V>: Aggregate {
     fn of(value: V) -> Self::State;
 
     /// The state with one value more.
-    #[inline]
+    #[inline(always)]
     fn add(state: Self::State, value: V) -> Self::State {
         Self::combine(state, Self::of(value))
     }
