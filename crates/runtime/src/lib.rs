@@ -51,6 +51,9 @@ pub mod snapshot;
 
 pub mod progress;
 
+#[cfg(test)]
+mod testing;
+
 pub use memory::budget;
 pub use output::{latency, sink};
 pub use scheduler::{policy, pool, wake};

@@ -15,55 +15,15 @@ use super::*;
 use crate::adapt::{AdaptOptions, KernelSlot};
 use crate::clock::{Clock, Hands};
 use crate::graph::{Graph, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, StreamRef};
-use crate::output::sink::{Sink, SinkError};
 use crate::run::{Run, RunHandle, RunOptions};
 use crate::scheduler::policy::PolicyName;
 use crate::scheduler::pool::{ManualWorkers, Pool};
-use crate::source::{Read, Ready, Source, SourceError};
+use crate::testing::{self, Fed, FedSource, Written};
 
 /// Steps after which a run that does nothing more has ended.
 const STEPS_MAX: usize = 100_000;
 
 type Rows = Vec<(Micros, i64)>;
-
-/// What has come for a source, and whether nothing more will.
-type Fed = Arc<Mutex<(VecDeque<RecordBatch>, bool)>>;
-
-struct FedSource(Fed);
-
-impl Source for FedSource {
-    fn partitions(&self) -> usize {
-        1
-    }
-
-    fn read(&mut self, _: usize) -> Result<Read, SourceError> {
-        unreachable!("rows are there that need no decoding")
-    }
-
-    fn read_ready(&mut self, _: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
-        let mut fed = self.0.lock().unwrap();
-        ready.batches.extend(fed.0.pop_front());
-        let read = if fed.1 { Read::End } else { Read::Wait(Duration::from_micros(10)) };
-        Ok(ready.batches.is_empty().then_some(read))
-    }
-}
-
-struct Kept(Arc<Mutex<Rows>>);
-
-impl Sink for Kept {
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), SinkError> {
-        self.0.lock().unwrap().extend(rows(batch));
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-}
 
 /// Passes rows on.
 struct Same;
@@ -108,7 +68,8 @@ impl Running {
         let hands = Arc::new(Hands::default());
         let (pool, workers) = Pool::manual(workers, Clock::Manual(hands.clone()));
         pool.set_policy(policy);
-        let (fed, kept): ([Fed; 2], Arc<Mutex<Rows>>) = Default::default();
+        let fed = [testing::fed(1), testing::fed(1)];
+        let kept = Arc::<Mutex<Rows>>::default();
         let options = RunOptions { block_rows: 4, ..pool.run_options() };
         let run = Run::start(graph(&fed, kept.clone()), options, &pool);
         Running { run: Some(run), workers, hands, fed, kept }
@@ -173,7 +134,7 @@ fn graph(fed: &[Fed; 2], kept: Arc<Mutex<Rows>>) -> Graph {
         kernel: Arc::new(KernelSlot::new(Arc::new(Same), Arc::default(), Duration::ZERO, AdaptOptions::default())),
         target: PipelineTarget::Operator { operator: 0, port: index },
     });
-    let sink = Box::new(Kept(kept));
+    let sink = Box::new(Written { rows: kept, read: |batch| rows(batch).collect() });
     let inputs = vec![StreamRef::Operator(0)];
     Graph {
         sources: sources.collect(),
@@ -191,8 +152,8 @@ fn sources_are_read_by_least_event_time() {
     let mut running = Running::start(1, policy);
     let sparse = 10;
     let rows = |number: i64, step: i64| batch(&[(number * step, number)]);
-    running.fed[0].lock().unwrap().0.extend((0..1_000).map(|number| rows(number, 1)));
-    running.fed[1].lock().unwrap().0.extend((0..100).map(|number| rows(number, sparse)));
+    running.fed[0].lock().unwrap().0[0].extend((0..1_000).map(|number| rows(number, 1)));
+    running.fed[1].lock().unwrap().0[0].extend((0..100).map(|number| rows(number, sparse)));
     let has_come = |running: &Running| {
         let sources = running.handle().progress().sources;
         [0, 1].map(|source: usize| (sources[source].rows, sources[source].watermark))
@@ -256,12 +217,12 @@ proptest! {
                 running.handle().restore(0, &snapshot).expect("it is a snapshot");
             }
             if let Some(batch) = batches[chance % 2].pop_front() {
-                running.fed[chance % 2].lock().unwrap().0.push_back(batch);
+                running.fed[chance % 2].lock().unwrap().0[0].push_back(batch);
             }
             running.step(chance);
         }
         for (fed, batches) in running.fed.iter().zip(&mut batches) {
-            fed.lock().unwrap().0.append(batches);
+            fed.lock().unwrap().0[0].append(batches);
         }
         found.extend(running.end());
         let times: Vec<Micros> = found.iter().map(|row| row.0).collect();

@@ -23,12 +23,11 @@ use crate::clock::{Clock, Hands};
 use crate::graph::{
     Graph, OperatorNode, PipelineNode, PipelineTarget, SinkNode, SourceNode, SourceTime, WindowNode, WindowStore,
 };
-use crate::output::sink::{Sink, SinkError};
 use crate::run::{Run, RunOptions};
 use crate::scheduler::policy::PolicyName;
 use crate::scheduler::pool::{ManualWorkers, Pool};
-use crate::source::{Read, Ready, Source, SourceError};
 use crate::sync::Mutex;
+use crate::testing::{self, Fed, FedSource, Written};
 
 /// Windows are so many microseconds long.
 const WINDOW: Micros = 10;
@@ -39,44 +38,10 @@ const STEPS_MAX: usize = 100_000;
 /// Numbers, and their times or the ends of their windows.
 type Rows = Vec<(i64, Micros)>;
 
-/// What has come for each partition of a source, and whether nothing more will.
-type Fed = Arc<Mutex<(Vec<VecDeque<RecordBatch>>, bool)>>;
-
-struct FedSource(Fed, usize);
-
-impl Source for FedSource {
-    fn partitions(&self) -> usize {
-        self.1
-    }
-
-    fn read(&mut self, _: usize) -> Result<Read, SourceError> {
-        unreachable!("rows are there that need no decoding")
-    }
-
-    fn read_ready(&mut self, partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
-        let mut fed = self.0.lock().unwrap();
-        ready.batches.extend(fed.0[partition].pop_front());
-        let read = if fed.1 { Read::End } else { Read::Wait(Duration::from_micros(10)) };
-        Ok(ready.batches.is_empty().then_some(read))
-    }
-}
-
-struct Written(Arc<Mutex<Rows>>);
-
-impl Sink for Written {
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), SinkError> {
-        let column = |index: usize| batch.column(index).as_primitive::<Int64Type>().values().iter().copied();
-        self.0.lock().unwrap().extend(column(0).zip(column(1)));
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
+/// What a sink is given.
+fn numbers_and_ends(batch: &RecordBatch) -> Rows {
+    let column = |index: usize| batch.column(index).as_primitive::<Int64Type>().values().iter().copied();
+    column(0).zip(column(1)).collect()
 }
 
 /// Keeps the multiples of a number.
@@ -194,8 +159,7 @@ impl Running {
         let hands = Arc::new(Hands::default());
         let (pool, workers) = Pool::manual(workers, Clock::Manual(hands.clone()));
         pool.set_policy(policy);
-        let fed: Vec<Fed> =
-            ways.iter().map(|way| Arc::new(Mutex::new((vec![VecDeque::new(); way.partitions], false)))).collect();
+        let fed: Vec<Fed> = ways.iter().map(|way| testing::fed(way.partitions)).collect();
         let written = Arc::<Mutex<Rows>>::default();
         let options = RunOptions { block_rows, ..pool.run_options() };
         let run = Run::start(graph(ways, &fed, written.clone()), options, &pool);
@@ -248,7 +212,7 @@ fn graph(ways: &[Way], fed: &[Fed], written: Arc<Mutex<Rows>>) -> Graph {
     let schema = batch(&[]).schema();
     let sources = ways.iter().zip(fed).enumerate().map(|(index, (way, fed))| SourceNode {
         name: format!("source {index}"),
-        source: Box::new(FedSource(fed.clone(), way.partitions)),
+        source: Box::new(FedSource(fed.clone())),
         schema: schema.clone(),
         time: SourceTime::Event { column: time_column(), delay: way.delay, ahead_max: None },
         idle_timeout: way.idle_timeout,
@@ -273,7 +237,7 @@ fn graph(ways: &[Way], fed: &[Fed], written: Arc<Mutex<Rows>>) -> Graph {
         }
     }
     let inputs = vec![StreamRef::Operator(0)];
-    let sink = Box::new(Written(written));
+    let sink = Box::new(Written { rows: written, read: numbers_and_ends });
     Graph {
         sources: sources.collect(),
         pipelines,
