@@ -30,6 +30,7 @@ mod holistic;
 
 pub use describe::{KernelDescription, describe};
 pub use error::{CompileError, row_failure, words_at_row};
+pub use interpret::condition::test;
 pub use interpret::interpret;
 pub use lower::{Compiled, compile};
 pub use read_out::{entry_layout, read_collected, read_out, read_rows};

@@ -43,6 +43,11 @@ impl BatchBuffer {
     }
 
     /// The batches, in their order.
+    pub fn batches(&self) -> &[RecordBatch] {
+        &self.batches
+    }
+
+    /// The same, no more kept together.
     pub fn into_batches(self) -> Vec<RecordBatch> {
         self.batches
     }

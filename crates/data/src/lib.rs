@@ -5,7 +5,7 @@
 //! that later touches the row, interpreted or compiled, sees it through this crate.
 //!
 //! In reading order: [`time`] (the one unit of event time), [`column`] (which Arrow arrays a block may hold),
-//! [`block`], [`aggregate`] (keys and accumulators), [`udaf`] (aggregate functions from outside), [`window`] (windows and their slices), [`over`] (frames of rows), [`ranking`] (the first rows of windows), [`wide_float`], [`square_sum`], [`decimal`], [`significant`] (numbers by their first bits), [`float_text`] (FLOAT and DOUBLE as text), [`arrangement`] (which rows
+//! [`block`], [`aggregate`] (keys and accumulators), [`udaf`] (aggregate functions from outside), [`window`] (windows and their slices), [`over`] (frames of rows), [`ranking`] (the first rows of windows), [`join`] (joins of two streams), [`wide_float`], [`square_sum`], [`decimal`], [`significant`] (numbers by their first bits), [`float_text`] (FLOAT and DOUBLE as text), [`arrangement`] (which rows
 //! leave, in which order), [`spelling`] (what a misspelt name was meant to be), [`abi`] (the structs that machine code reads and writes).
 
 pub mod time;
@@ -31,6 +31,8 @@ pub mod zoned_window;
 pub mod over;
 
 pub mod ranking;
+
+pub mod join;
 
 pub mod wide_float;
 

@@ -12,15 +12,15 @@ use pelton_data::over::OverSpec;
 use pelton_data::ranking::Ranking;
 use pelton_data::window::{Combination, Window};
 use pelton_plan::pipeline::{
-    LookupTable, Operator, Output, OutputTarget, Pipeline, Program, SharedSlices, SourceUse, StreamRef as Planned,
-    Target, TimeSource, WindowAggregate, WindowColumn,
+    LookupTable, Operator, Output, OutputTarget, Pipeline, Program, SharedSlices, SourceUse, StreamJoin,
+    StreamRef as Planned, Target, TimeSource, WindowAggregate, WindowColumn,
 };
 use pelton_plan::{Catalog, Relation};
 use pelton_runtime::adapt::KernelSlot;
 use pelton_runtime::budget::{Budget, Held, Unread};
 use pelton_runtime::graph::{
     Graph, OperatorNode, OverNode, PipelineNode, PipelineTarget, ReadOut, SharedBy, SinkNode, SourceNode, SourceTime,
-    StreamRef, WindowNode, WindowStore,
+    StreamRef, WindowJoinNode, WindowNode, WindowStore,
 };
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
@@ -28,6 +28,7 @@ use pelton_runtime::run::{Run, RunOptions};
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
 use pelton_runtime::wake::Waker;
+use pelton_state::join::streams::Residual;
 use pelton_state::ranking::Ranker;
 use pelton_state::window::Contents;
 
@@ -300,6 +301,7 @@ fn operators(program: &Program, sources: &[SourceNode], settings: &Settings) -> 
             .into()
         }
         Operator::Over(spec) => over_node(program, number, spec).into(),
+        Operator::Join(join) => join_node(program, number, join).into(),
     });
     operators.collect()
 }
@@ -374,6 +376,21 @@ fn over_node(program: &Program, number: usize, spec: &OverSpec) -> OverNode {
     let passed_time = |pipeline: &Pipeline| spec.time.and_then(|time| pipeline.only_passed(time.index));
     let passed_times = program.feeding(number).map(|(_, pipeline)| passed_time(pipeline)).collect();
     OverNode { name: program.operator_name(number), passed_times, spec: spec.clone() }
+}
+
+fn join_node(program: &Program, number: usize, join: &StreamJoin) -> WindowJoinNode {
+    let residual = join.residual.as_ref().map(|residual| Residual {
+        columns: residual.columns.clone(),
+        schema: residual.schema.clone(),
+        test: pelton_compiler::test(&residual.predicate, &residual.schema)
+            .expect("planning has given the condition a type"),
+    });
+    WindowJoinNode {
+        name: program.operator_name(number),
+        spec: Arc::new(join.spec.clone()),
+        residual,
+        sides: program.feeding(number).enumerate().map(|(port, _)| join.side_of(port)).collect(),
+    }
 }
 
 fn time_column(schema: &SchemaRef, index: usize) -> Option<TimeColumn> {

@@ -12,8 +12,10 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_expr::utils::collect_columns;
 use pelton_data::Micros;
+use pelton_data::TimeColumn;
 use pelton_data::aggregate::{Accumulator, Holistic};
 use pelton_data::arrangement::Arrangement;
+use pelton_data::join::{JoinColumn, JoinSpec, Side, WindowBound};
 use pelton_data::over::OverSpec;
 use pelton_data::ranking::Ranking;
 pub use pelton_data::window::{Combination, SessionSlots, Window};
@@ -53,7 +55,7 @@ impl Program {
         match &self.operators[operator] {
             Operator::Window(window) => window,
             Operator::Slices(slices) => self.groups(slices.windows[0]),
-            Operator::Over(_) => panic!("operator {operator} holds no groups"),
+            Operator::Over(_) | Operator::Join(_) => panic!("operator {operator} holds no groups"),
         }
     }
 
@@ -140,6 +142,8 @@ pub enum Operator {
     Slices(SharedSlices),
     /// Functions of the rows around each row, by key, in the order of their times.
     Over(OverSpec),
+    /// Pairs of rows of two streams.
+    Join(Box<StreamJoin>),
 }
 
 impl Operator {
@@ -149,6 +153,7 @@ impl Operator {
             Operator::Window(_) => "window",
             Operator::Slices(_) => "slices",
             Operator::Over(_) => "over",
+            Operator::Join(_) => "join",
         }
     }
 
@@ -158,15 +163,17 @@ impl Operator {
             Operator::Window(window) => Some(&window.schema),
             Operator::Slices(_) => None,
             Operator::Over(over) => Some(&over.schema),
+            Operator::Join(join) => Some(&join.spec.schema),
         }
     }
 
-    /// The schema of the rows that pipelines hand to it, if it takes rows.
-    pub fn rows_schema(&self) -> Option<&SchemaRef> {
+    /// The schema of the rows that the pipeline of a port hands to it, if it takes rows.
+    pub fn rows_schema(&self, port: usize) -> Option<&SchemaRef> {
         match self {
             Operator::Window(window) => window.ranking.as_ref().map(|ranking| &ranking.schema),
             Operator::Slices(_) => None,
             Operator::Over(over) => Some(&over.input_schema),
+            Operator::Join(join) => Some(&join.spec.sides[join.side_of(port).port()].schema),
         }
     }
 
@@ -174,7 +181,7 @@ impl Operator {
     pub fn as_window(&self) -> Option<&WindowAggregate> {
         match self {
             Operator::Window(window) => Some(window),
-            Operator::Slices(_) | Operator::Over(_) => None,
+            Operator::Slices(_) | Operator::Over(_) | Operator::Join(_) => None,
         }
     }
 
@@ -182,7 +189,7 @@ impl Operator {
     pub fn as_over(&self) -> Option<&OverSpec> {
         match self {
             Operator::Over(over) => Some(over),
-            Operator::Window(_) | Operator::Slices(_) => None,
+            Operator::Window(_) | Operator::Slices(_) | Operator::Join(_) => None,
         }
     }
 }
@@ -382,6 +389,44 @@ pub struct SharedSlices {
     pub grid: Window,
     /// Those that are put together from them, `Program::operators[i]`, at least two.
     pub windows: Vec<usize>,
+}
+
+/// A join of two streams.
+#[derive(Debug, Clone)]
+pub struct StreamJoin {
+    /// What is joined.
+    pub spec: JoinSpec,
+    /// A condition beside keys and times.
+    pub residual: Option<Residual>,
+    /// The first ports feed the left side, so many; all others feed the right one.
+    pub left_ports: usize,
+}
+
+/// A condition of a join beside keys and times.
+#[derive(Debug, Clone)]
+pub struct Residual {
+    /// Over the columns of `schema`.
+    pub predicate: Arc<dyn PhysicalExpr>,
+    /// The columns of both sides' rows that it reads.
+    pub columns: Vec<(Side, usize)>,
+    /// Their names and types.
+    pub schema: SchemaRef,
+}
+
+impl StreamJoin {
+    /// The side that a port feeds.
+    pub fn side_of(&self, port: usize) -> Side {
+        if port < self.left_ports { Side::Left } else { Side::Right }
+    }
+
+    /// Lets these columns leave, in this order, as those of `schema`.
+    pub(crate) fn choose(&mut self, indices: &[usize], schema: SchemaRef) {
+        let spec = &mut self.spec;
+        spec.columns = indices.iter().map(|&index| spec.columns[index]).collect();
+        let time = spec.columns.iter().position(|column| *column == JoinColumn::Window(WindowBound::Time, None));
+        spec.output_time = time.and_then(|time| TimeColumn::new(time, schema.field(time).data_type()));
+        spec.schema = schema;
+    }
 }
 
 /// One output column of a window aggregation.

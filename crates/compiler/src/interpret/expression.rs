@@ -99,6 +99,23 @@ impl Expression {
         self.values(&batch).map_err(|error| self.failure(rows, &batch, error))
     }
 
+    /// Its values for all rows of a batch of the pipeline's columns.
+    ///
+    /// # Errors
+    /// Where it has no value for one of the rows.
+    pub(crate) fn evaluate_batch(&self, rows: &RecordBatch) -> Result<ArrayRef, KernelError> {
+        let columns = self.columns.iter().map(|&column| rows.column(column).clone()).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+            .expect("columns have the types that the condition was planned for");
+        let array = |batch: &RecordBatch| Ok(self.typed(self.values(batch)?.into_array(batch.num_rows())?)?);
+        array(&batch).map_err(|error| {
+            let planned = renumber(&self.planned, &self.columns).expect("it was renumbered before");
+            let (_, message) = row_failure(&planned, &batch, error, |batch| array(batch).map(drop));
+            KernelError::Expression(message)
+        })
+    }
+
     /// Its values for the rows of a batch, which are evaluated in parts where all at once take too much on the way.
     fn values(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let rows = batch.num_rows();

@@ -7,6 +7,8 @@
 //! In reading order: [`rows`] (which rows are alive), [`expression`], [`aggregate`] (rows to groups), [`update`]
 //! (accumulators).
 
+pub(crate) mod condition;
+
 pub(crate) mod rows;
 
 pub(crate) mod expression;

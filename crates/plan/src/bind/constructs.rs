@@ -200,8 +200,8 @@ pub(crate) fn check_join(operator: &JoinOperator, place: Option<Place>) -> Resul
         | JoinOperator::LeftOuter(_)
         | JoinOperator::Right(_)
         | JoinOperator::RightOuter(_)
+        | JoinOperator::FullOuter(_)
         | JoinOperator::CrossJoin(_) => Ok(()),
-        JoinOperator::FullOuter(_) => refuse(place, "FULL JOIN", use_join),
         JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::RightSemi(_) => {
             refuse(place, "SEMI JOIN", use_join)
         }

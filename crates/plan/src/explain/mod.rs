@@ -8,6 +8,8 @@ pub(crate) mod notes;
 
 mod over;
 
+mod join;
+
 mod portability;
 
 pub(crate) mod reserved;
@@ -77,6 +79,7 @@ fn write_program(text: &mut String, program: &Program, indent: &str) -> fmt::Res
             Operator::Window(window) => write_window(text, window, indent)?,
             Operator::Slices(slices) => write_slices(text, slices)?,
             Operator::Over(over) => over::write(text, over, indent)?,
+            Operator::Join(join) => join::write(text, join, indent)?,
         }
     }
     for (number, output) in program.outputs.iter().enumerate() {
@@ -205,7 +208,7 @@ fn write_slices(text: &mut String, slices: &SharedSlices) -> fmt::Result {
 }
 
 fn write_window(text: &mut String, window: &WindowAggregate, indent: &str) -> fmt::Result {
-    writeln!(text, "{}", WindowText(window))?;
+    writeln!(text, "{}", WindowText { window: &window.window, bounds: &window.bounds })?;
     if let Some(ranking) = &window.ranking {
         let does = if window.keeps_rows_alone() { "keeps" } else { "keeps all rows, reports" };
         writeln!(text, "{indent}  {does} {}", ranked(ranking))?;
@@ -219,15 +222,18 @@ fn write_window(text: &mut String, window: &WindowAggregate, indent: &str) -> fm
     Ok(())
 }
 
-/// Which windows, in words.
-struct WindowText<'a>(&'a WindowAggregate);
+/// Which windows, in words: those that rows fall into, and those whose bounds the results have.
+struct WindowText<'a> {
+    window: &'a Window,
+    bounds: &'a Window,
+}
 
 impl fmt::Display for WindowText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WindowAggregate { window, bounds, .. } = self.0;
+        let WindowText { window, bounds } = self;
         let (plain, zone) = match bounds {
             Window::Zoned(zoned) => (zoned.by_clock(), Some(zoned.zone())),
-            plain => (*plain, None),
+            plain => (**plain, None),
         };
         let offset = match plain {
             Window::Tumbling { size, offset } => {

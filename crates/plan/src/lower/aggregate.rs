@@ -335,6 +335,11 @@ impl Lowering<'_> {
     /// A bound of the windows that a branch's rows fall into, as a value.
     fn bound_value(&self, branch: &Branch, bound: usize) -> Result<Expr> {
         let is_bound = |column: &WindowColumn| *column == WindowColumn::BOUNDS[bound];
+        if branch.cut.is_none()
+            && let Some(name) = self.unbound.join_bound_column(branch.input, bound)
+        {
+            return Ok(column(INPUT, &name));
+        }
         match self.unbound.window_behind(branch.input) {
             Some((_, window)) if branch.cut.is_none() => {
                 let index =
@@ -396,7 +401,10 @@ impl Lowering<'_> {
     }
 
     /// A window over a window's rows needs their event time.
-    fn ensure_time_column(&mut self, stream: StreamRef) {
+    pub(crate) fn ensure_time_column(&mut self, stream: StreamRef) {
+        if self.unbound.ensure_time_of_join(stream) {
+            return;
+        }
         let Some((number, _)) = self.unbound.window_behind(stream) else { return };
         let window = self.unbound.window_mut(number);
         if window.time_column.is_some() {

@@ -224,6 +224,10 @@ fn fold_projections(pipelines: &[UnboundPipeline], operators: &mut [Operator], s
                 over.columns = indices.iter().map(|index| over.columns[*index]).collect();
                 over.schema = schemas[*output].clone();
             }
+            Operator::Join(join) => {
+                let Some(indices) = chosen(columns, &join.spec.schema) else { continue };
+                join.choose(&indices, schemas[*output].clone());
+            }
             Operator::Slices(_) => unreachable!("no branch reads slices"),
         }
         folded.push(number);
@@ -303,8 +307,9 @@ fn bind_pipeline(
             Target::Stream { columns: bind_all(columns)?, schema: outputs[*output].clone() }
         }
         UnboundTarget::Rows { operator, columns, .. } => {
-            let schema = operators[*operator].rows_schema().expect("the operator takes rows").clone();
-            Target::Rows { port: port(*operator), columns: bind_all(columns)?, schema }
+            let port = port(*operator);
+            let schema = operators[*operator].rows_schema(port.number).expect("the operator takes rows").clone();
+            Target::Rows { port, columns: bind_all(columns)?, schema }
         }
         UnboundTarget::Groups { operator, keys, arguments, .. } => {
             let bind = |argument: &Option<Expr>| argument.as_ref().map(|a| physical_expression(a, &scope)).transpose();

@@ -47,6 +47,9 @@ impl Lowering<'_> {
 
     /// The rows of a join, with the left side's columns before the right side's.
     pub(crate) fn join(&mut self, join: &Join) -> Result<Relation> {
+        if let Some(relation) = self.stream_join(join)? {
+            return Ok(relation);
+        }
         let mut sides = self.sides(join)?;
         let (of_table, residual) = self.conditions(join, &sides)?;
         let table = self.lookup(&sides, of_table)?;

@@ -41,6 +41,8 @@ pub(crate) mod sink;
 
 pub(crate) mod source;
 
+pub(crate) mod stream_join;
+
 pub(crate) mod unbound;
 
 pub(crate) mod unbound_source;

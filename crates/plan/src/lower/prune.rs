@@ -1,5 +1,7 @@
 //! Leaves out what nobody reads of a window, or of rows with functions OVER them: columns, and then what only they needed.
 
+mod joins;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -25,6 +27,7 @@ pub(crate) fn prune(unbound: &mut UnboundProgram) {
                 }
             }
             Operator::Over(_) => prune_over(unbound, number),
+            Operator::Join(_) => joins::prune_join(unbound, number),
             Operator::Slices(_) => unreachable!("windows share slices when they are pruned"),
         }
     }
@@ -54,15 +57,24 @@ fn kept_columns(
     kept
 }
 
+/// Whether a stream's rows, which are results of windows, are put into windows once more.
+fn is_cut_again(unbound: &UnboundProgram, stream: StreamRef) -> bool {
+    let mut readers = unbound.pipelines.iter().filter(|pipeline| pipeline.input == stream);
+    readers.any(|pipeline| match pipeline.target.stream() {
+        Some(StreamRef::Operator(operator)) => {
+            matches!(unbound.operators[operator], Operator::Window(_) | Operator::Join(_))
+        }
+        _ => false,
+    })
+}
+
 fn projected(schema: &SchemaRef, kept: &[usize]) -> SchemaRef {
     Arc::new(schema.project(kept).expect("kept columns are columns"))
 }
 
 fn prune_columns(unbound: &mut UnboundProgram, window: usize) {
     let stream = StreamRef::Operator(window);
-    let mut readers = unbound.pipelines.iter().filter(|pipeline| pipeline.input == stream);
-    let is_cut_again =
-        readers.any(|pipeline| pipeline.target.stream().is_some_and(|stream| unbound.window_behind(stream).is_some()));
+    let is_cut_again = is_cut_again(unbound, stream);
     let (schema, time_column) = (unbound.window(window).schema.clone(), unbound.window(window).time_column);
     let kept = kept_columns(unbound, stream, &schema, |index| is_cut_again && time_column == Some(index));
     let window = unbound.window_mut(window);

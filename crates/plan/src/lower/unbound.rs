@@ -10,14 +10,15 @@ use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::{DFSchema, Result, TableReference};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 use pelton_data::arrangement::Arrangement;
+use pelton_data::join::{JoinColumn, JoinTime};
 use pelton_data::zone::Zone;
 
-use crate::bind::window_columns::{WINDOW_COLUMNS, window_fields};
+use crate::bind::window_columns::{WINDOW_COLUMNS, result_time_field, window_fields};
 use crate::catalog::Catalog;
 use crate::errors::{Place, PlanError, external};
 use crate::lower::scope::{INPUT, WINDOW, column, sql_level, substitute};
 use crate::lower::unbound_source::UnboundSource;
-use crate::pipeline::{Operator, OutputTarget, StreamRef, Window, WindowAggregate, WindowColumn};
+use crate::pipeline::{Operator, OutputTarget, StreamJoin, StreamRef, Window, WindowAggregate, WindowColumn};
 use crate::session_settings::{shares_slices, zone_of_session};
 
 /// All that has been lowered so far.
@@ -188,7 +189,7 @@ impl UnboundProgram {
     pub fn window_mut(&mut self, number: usize) -> &mut WindowAggregate {
         match &mut self.operators[number] {
             Operator::Window(window) => window,
-            Operator::Slices(_) | Operator::Over(_) => panic!("operator {number} is no window"),
+            Operator::Slices(_) | Operator::Over(_) | Operator::Join(_) => panic!("operator {number} is no window"),
         }
     }
 
@@ -234,6 +235,9 @@ impl UnboundProgram {
 
     /// The windows of which the stream `input` has the rows, and which of their bounds an expression is, by its position in [`WINDOW_COLUMNS`].
     pub fn window_bound(&self, input: StreamRef, expression: &Expr) -> Option<(Window, usize)> {
+        if let Some(found) = self.join_bound(input, expression) {
+            return Some(found);
+        }
         let (number, _) = self.window_behind(input)?;
         let (window, column) = self.window_column(input, expression)?;
         if window == Window::Global {
@@ -242,6 +246,40 @@ impl UnboundProgram {
         let says_start = || self.starts.iter().any(|(of, start)| (of, start) == (&number, column));
         let bound = WindowColumn::BOUNDS.iter().position(|bound| bound == column);
         Some((window, bound.or_else(|| says_start().then_some(0))?))
+    }
+
+    /// The join of rows in the same window whose results a stream is, with the windows.
+    fn window_join_behind(&self, stream: StreamRef) -> Option<(&StreamJoin, Window)> {
+        let StreamRef::Operator(number) = stream else { return None };
+        let Operator::Join(join) = &self.operators[number] else { return None };
+        match join.spec.time {
+            JoinTime::Windows { bounds, .. } => Some((join, bounds)),
+            JoinTime::Interval { .. } | JoinTime::Nearest { .. } => None,
+        }
+    }
+
+    /// As [`UnboundProgram::window_bound`], of a join of rows in the same window.
+    fn join_bound(&self, input: StreamRef, expression: &Expr) -> Option<(Window, usize)> {
+        let (join, window) = self.window_join_behind(input)?;
+        join.bound(expression).map(|bound| (window, bound as usize))
+    }
+
+    /// The column of a join of rows in the same window that is a bound of the windows.
+    pub fn join_bound_column(&self, stream: StreamRef, bound: usize) -> Option<String> {
+        let (join, _) = self.window_join_behind(stream)?;
+        let is_bound = |column: &JoinColumn| matches!(column, JoinColumn::Window(of, None) if *of as usize == bound);
+        let index = join.spec.columns.iter().position(is_bound)?;
+        Some(join.spec.schema.field(index).name().clone())
+    }
+
+    /// Lets the results of a join of rows in the same window have the time of the window; whether the stream is of such a join.
+    pub fn ensure_time_of_join(&mut self, stream: StreamRef) -> bool {
+        let Some((_, window)) = self.window_join_behind(stream) else { return false };
+        let StreamRef::Operator(number) = stream else { return false };
+        if let Operator::Join(join) = &mut self.operators[number] {
+            join.add_time(&result_time_field(&window));
+        }
+        true
     }
 
     /// The windows of which the stream `input` has the rows, and which of its columns an expression is.

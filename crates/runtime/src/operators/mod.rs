@@ -19,6 +19,8 @@ pub(crate) mod over;
 
 pub(crate) mod window;
 
+pub(crate) mod window_join;
+
 use arrow::array::RecordBatch;
 use pelton_data::window::Window;
 use pelton_data::{Block, Micros, TimeColumn};

@@ -8,6 +8,7 @@ use arrow::error::ArrowError;
 
 use super::UNMATCHED;
 use super::bucket::Bucket;
+use super::index::Matches;
 
 /// A row of one of several buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +30,46 @@ pub struct Buckets {
     buckets: Vec<Arc<Bucket>>,
 }
 
+/// Rows that have found their matches, which are read in parts: those of a row follow each other bucket by bucket.
+pub struct Search<'a> {
+    buckets: &'a [Arc<Bucket>],
+    /// For each bucket, of each row.
+    found: Vec<Vec<Matches>>,
+    rows: usize,
+    /// The next row,
+    row: usize,
+    /// the next of the buckets that has its matches,
+    bucket: usize,
+    /// and how many of these have been read.
+    passed: usize,
+}
+
+impl Search<'_> {
+    /// Replaces the lists by the next pairs of a row and its match, at most `pairs_max`. Returns whether there are any.
+    pub fn next_pairs(&mut self, pairs_max: usize, out_rows: &mut Vec<u32>, out_matches: &mut Vec<BucketRow>) -> bool {
+        out_rows.clear();
+        out_matches.clear();
+        while self.row < self.rows && out_rows.len() < pairs_max {
+            while self.bucket < self.buckets.len() && out_rows.len() < pairs_max {
+                let rows = self.buckets[self.bucket].rows_of(&self.found[self.bucket][self.row]);
+                let rows = &rows[self.passed..];
+                let taken = rows.len().min(pairs_max - out_rows.len());
+                let bucket = self.bucket as u32;
+                out_rows.extend(std::iter::repeat_n(self.row as u32, taken));
+                out_matches.extend(rows[..taken].iter().map(|&row| BucketRow { bucket, row }));
+                match taken == rows.len() {
+                    true => (self.bucket, self.passed) = (self.bucket + 1, 0),
+                    false => self.passed += taken,
+                }
+            }
+            if self.bucket == self.buckets.len() {
+                (self.row, self.bucket) = (self.row + 1, 0);
+            }
+        }
+        !out_rows.is_empty()
+    }
+}
+
 impl Buckets {
     /// These buckets, in this order.
     ///
@@ -45,37 +86,16 @@ impl Buckets {
         &self.buckets
     }
 
-    /// As [`Bucket::probe`], in all buckets: the matches of a row follow each other bucket by bucket.
+    /// The matches of so many rows with these keys, in all buckets.
     ///
     /// # Panics
     /// As [`Bucket::probe`].
-    pub fn probe(
-        &self,
-        keys: &[ArrayRef],
-        selection: Option<&[u32]>,
-        rows: usize,
-        keep_unmatched: bool,
-        out_rows: &mut Vec<u32>,
-        out_matches: &mut Vec<BucketRow>,
-    ) {
-        out_rows.clear();
-        out_matches.clear();
+    pub fn search(&self, keys: &[ArrayRef], rows: usize) -> Search<'_> {
         let mut found = vec![Vec::new(); self.buckets.len()];
         for (bucket, found) in self.buckets.iter().zip(&mut found) {
-            bucket.find(keys, selection, found);
+            bucket.find(keys, None, found);
         }
-        for at in 0..selection.map_or(rows, <[u32]>::len) {
-            let before = out_matches.len();
-            for ((number, bucket), found) in (0..).zip(&self.buckets).zip(&found) {
-                let rows = bucket.rows_of(&found[at]).iter();
-                out_matches.extend(rows.map(|&row| BucketRow { bucket: number, row }));
-            }
-            if out_matches.len() == before && keep_unmatched {
-                out_matches.push(BucketRow::UNMATCHED);
-            }
-            let row = selection.map_or(at as u32, |selection| selection[at]);
-            out_rows.extend(std::iter::repeat_n(row, out_matches.len() - before));
-        }
+        Search { buckets: &self.buckets, found, rows, row: 0, bucket: 0, passed: 0 }
     }
 
     /// The values of a column in rows of the buckets, NULL for rows without a match. There is at least one bucket.

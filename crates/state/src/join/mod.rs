@@ -1,7 +1,7 @@
 //! What joins look rows up in.
 //!
 //! Rows become immutable buckets, in which rows of another stream find those with the same key. In reading order: [`bucket`], [`build`] (how many threads build one),
-//! [`lookups`] (the bounded tables that a program's pipelines join with), [`list`] (several buckets that are probed as one); `keys` (key columns), `index`
+//! [`lookups`] (the bounded tables that a program's pipelines join with), [`list`] (several buckets that are probed as one), [`streams`] (joins of two streams); `keys` (key columns), `index`
 //! (from a key to rows), `dense` and `hashed` (its kinds) are what they stand on.
 
 pub mod bucket;
@@ -11,6 +11,8 @@ pub mod build;
 pub mod lookups;
 
 pub mod list;
+
+pub mod streams;
 
 mod keys;
 

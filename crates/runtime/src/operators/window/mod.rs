@@ -30,8 +30,8 @@ use pelton_state::ranking::Ranker;
 use pelton_state::slice::{SliceId, SliceStore};
 use pelton_state::window::{Contents, Open, SharedSlices};
 
-pub(crate) use self::assign::late;
-use self::control::WindowControl;
+pub(crate) use self::assign::{assign, late};
+pub(crate) use self::control::WindowControl;
 use self::slices::WorkerSlices;
 pub use self::store::WindowStore;
 use super::{

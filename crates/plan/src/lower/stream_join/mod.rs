@@ -1,0 +1,156 @@
+//! Joins of two streams: rows of both sides that are in the same window.
+//!
+//! Each side is one or more pipelines, which select rows and compute keys, and feed the ports of one operator: first those of the left side.
+//! In reading order: `windows` (which joins are of windows), `side` (the columns of a side's rows), `residual` (conditions beside the keys), `time` (the event time of what leaves).
+
+mod residual;
+
+mod side;
+
+mod time;
+
+mod windows;
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, FieldRef, Schema};
+use datafusion_common::{DataFusionError, NullEquality, Result};
+use datafusion_expr::logical_plan::Join;
+use datafusion_expr::utils::split_conjunction_owned;
+use datafusion_expr::{Expr, JoinType, LogicalPlan};
+use pelton_data::join::{JoinColumn, JoinKind, JoinSide, JoinSpec, JoinTime, Side};
+
+use self::side::SideRows;
+use crate::bind::names::Names;
+use crate::errors::{PlanError, external};
+use crate::lower::Lowering;
+use crate::lower::aggregate::result;
+use crate::lower::unbound::{Relation, UnboundPipeline, UnboundTarget};
+use crate::pipeline::{Operator, StreamJoin};
+
+/// A join that is being lowered.
+struct JoinParts<'j> {
+    join: &'j Join,
+    kind: JoinKind,
+    /// The left and the right side. Those of a right semi or anti join are exchanged.
+    sides: [SideRows; 2],
+    is_swapped: bool,
+}
+
+/// The fields of a plan that leave a join, and what each of them is.
+struct JoinOutput {
+    names: Names,
+    columns: Vec<JoinColumn>,
+    fields: Vec<FieldRef>,
+    /// The relation's columns, in terms of the fields.
+    results: Vec<Expr>,
+}
+
+/// How a join of DataFusion's keeps rows, and whether its sides are to be exchanged.
+fn kind_of(join_type: JoinType) -> Option<(JoinKind, bool)> {
+    Some(match join_type {
+        JoinType::Inner => (JoinKind::Inner, false),
+        JoinType::Left => (JoinKind::Left, false),
+        JoinType::Right => (JoinKind::Right, false),
+        JoinType::Full => (JoinKind::Full, false),
+        JoinType::LeftSemi => (JoinKind::Semi, false),
+        JoinType::RightSemi => (JoinKind::Semi, true),
+        JoinType::LeftAnti => (JoinKind::Anti, false),
+        JoinType::RightAnti => (JoinKind::Anti, true),
+        JoinType::LeftMark | JoinType::RightMark => return None,
+    })
+}
+
+impl Lowering<'_> {
+    /// The rows of a join of two streams; `None` where it is none of these.
+    pub(crate) fn stream_join(&mut self, join: &Join) -> Result<Option<Relation>> {
+        let Some((kind, is_swapped)) = kind_of(join.join_type) else { return Ok(None) };
+        if windows::bound_pairs(join)?.is_empty() {
+            return Ok(None);
+        }
+        if join.null_equality == NullEquality::NullEqualsNull {
+            let construct = "IS NOT DISTINCT FROM between these columns";
+            return Err(self.refused_stream_join(construct, "compare them with ="));
+        }
+        let mut plans = [&join.left, &join.right];
+        if is_swapped {
+            plans.reverse();
+        }
+        let mut side =
+            |plan: &LogicalPlan| Ok::<_, DataFusionError>(SideRows::new(self.relation(plan)?, plan.schema().clone()));
+        let sides = [side(plans[0])?, side(plans[1])?];
+        let parts = JoinParts { join, kind, sides, is_swapped };
+        self.window_join(parts).map(Some)
+    }
+
+    fn refused_stream_join(&self, construct: &str, hint: &str) -> DataFusionError {
+        external(PlanError::unsupported(self.locations.join, construct, hint))
+    }
+
+    /// Adds the operator, and ends the branches of both sides in it. Returns its rows.
+    fn add_join(&mut self, mut parts: JoinParts<'_>, time: JoinTime, output: JoinOutput) -> Result<Relation> {
+        let conditions = parts.join.filter.clone().map_or_else(Vec::new, split_conjunction_owned);
+        let (residual, filters) = match parts.kind {
+            JoinKind::Inner => (None, conditions),
+            _ => (residual::residual(&mut parts, conditions)?, Vec::new()),
+        };
+        let JoinOutput { columns, fields, results, .. } = output;
+        let left_ports = parts.sides[0].branches().len();
+        let schema = Arc::new(Schema::new(fields));
+        let operator = self.unbound.operators.len();
+        let sides = parts.sides.each_ref().map(|side| JoinSide {
+            schema: side.schema(),
+            keys: side.keys.clone(),
+            time: side.time,
+        });
+        for side in parts.sides {
+            for (branch, columns, time) in side.into_pipelines() {
+                let target = UnboundTarget::Rows { operator, columns, time };
+                let (input, scope, steps) = (branch.input, branch.scope, branch.steps);
+                self.unbound.pipelines.push(UnboundPipeline { input, scope, steps, target });
+            }
+        }
+        let spec = JoinSpec { kind: parts.kind, time, sides, columns, schema, output_time: None };
+        let mut branch =
+            self.unbound.add_operator(Operator::Join(Box::new(StreamJoin { spec, residual, left_ports })))?;
+        branch.columns = results;
+        for condition in filters {
+            let predicate = branch.substitute(&condition, &parts.join.schema)?;
+            self.filter(&mut branch, predicate)?;
+        }
+        Ok(Relation { branches: vec![branch] })
+    }
+}
+
+impl JoinOutput {
+    fn new() -> JoinOutput {
+        JoinOutput { names: Names::default(), columns: Vec::new(), fields: Vec::new(), results: Vec::new() }
+    }
+
+    /// Adds a column that is `column`, of the type of `held`, where the plan has `planned`.
+    fn add(&mut self, column: JoinColumn, held: &Field, planned: &Field, is_nullable: bool) {
+        let name = self.names.unique(planned.name());
+        let nullable = held.is_nullable() || is_nullable;
+        self.results.push(result(&name, held.data_type(), planned));
+        self.columns.push(column);
+        self.fields.push(Arc::new(Field::new(name, held.data_type().clone(), nullable)));
+    }
+}
+
+impl JoinParts<'_> {
+    /// The sides whose columns leave, in the order of the plan's columns.
+    fn leaving_sides(&self) -> &'static [Side] {
+        if self.kind.has_pairs() { &Side::BOTH } else { &[Side::Left] }
+    }
+
+    /// Whether rows leave that have no row of a side.
+    fn pads(&self, side: Side) -> bool {
+        self.kind.keeps_unmatched(side.other()) && self.kind.has_pairs()
+    }
+
+    /// Pairs of equal expressions: the left side's, the right side's.
+    fn on(&self) -> Vec<(Expr, Expr)> {
+        let pairs = self.join.on.iter().cloned();
+        pairs.map(|(left, right)| if self.is_swapped { (right, left) } else { (left, right) }).collect()
+    }
+}

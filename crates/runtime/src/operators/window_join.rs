@@ -1,0 +1,234 @@
+//! Joins of rows in the same window: rows of both sides wait in slices, and are joined when the watermark of both has passed their window.
+//!
+//! One worker at a time closes windows and makes buckets; parts of a window are joined by several at once.
+
+use std::sync::{Arc, PoisonError};
+
+use pelton_data::join::{JoinSpec, JoinTime, Side};
+use pelton_data::window::{Emission, Window};
+use pelton_data::{Block, Micros, TimeColumn};
+use pelton_state::join::streams::{Residual, WindowJoin, WindowPairs, WindowPart};
+use pelton_state::kernel::{KernelCall, KernelError};
+use pelton_state::snapshot::{restore, take};
+
+use super::window::{WindowControl, assign};
+use super::{
+    Advanced, Control, Due, Holding, Leaving, Left, OpenWindows, OperatorNode, Restored, SnapshotError, Start,
+    StatefulOperator,
+};
+use crate::operators::context::{RunContext, TaskContext};
+use crate::state::finished::{Finished, Output};
+use crate::sync::{Mutex, MutexGuard};
+
+/// A join of rows in the same window, fed by the pipelines of both sides.
+pub struct WindowJoinNode {
+    /// For people.
+    pub name: String,
+    /// What is joined.
+    pub spec: Arc<JoinSpec>,
+    /// A condition beside keys and windows.
+    pub residual: Option<Residual>,
+    /// The side that each port feeds.
+    pub sides: Vec<Side>,
+}
+
+struct WindowJoinOperator {
+    node: WindowJoinNode,
+    windows: [Window; 2],
+    bounds: Window,
+    /// Which of the graph's operators, once it has started.
+    index: Option<usize>,
+    open: Mutex<OpenRows>,
+    /// The window that is being joined. Locked before `open` where both are.
+    closing: Mutex<Option<Closing>>,
+}
+
+/// Rows of windows that have not ended.
+struct OpenRows {
+    rows: WindowJoin,
+    /// Rows that turned out to be late when they were added, and have not been reported.
+    late_rows: u64,
+}
+
+struct Closing {
+    end: Micros,
+    pairs: WindowPairs,
+}
+
+impl From<WindowJoinNode> for OperatorNode {
+    /// # Panics
+    /// Where the join is not one of windows.
+    fn from(node: WindowJoinNode) -> OperatorNode {
+        let JoinTime::Windows { sides: windows, bounds } = node.spec.time else { panic!("the join is one of windows") };
+        let open = Mutex::new(OpenRows { rows: WindowJoin::new(node.spec.clone()), late_rows: 0 });
+        OperatorNode(Box::new(WindowJoinOperator {
+            node,
+            windows,
+            bounds,
+            index: None,
+            open,
+            closing: Mutex::default(),
+        }))
+    }
+}
+
+impl WindowJoinOperator {
+    fn index(&self) -> usize {
+        self.index.expect("the run has started")
+    }
+
+    fn open(&self) -> MutexGuard<'_, OpenRows> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn closing(&self) -> MutexGuard<'_, Option<Closing>> {
+        self.closing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins with the next window that has rows and ends at or before `until`; whether there is one.
+    fn close_next(&self, closing: &mut Option<Closing>, until: Micros) -> Result<bool, KernelError> {
+        if closing.is_some() {
+            return Ok(true);
+        }
+        let mut open = self.open();
+        let Some(end) = open.rows.next_end().filter(|end| *end <= until) else {
+            open.rows.pass(until);
+            return Ok(false);
+        };
+        let mut pairs = open.rows.close(end, self.node.residual.as_ref());
+        drop(open);
+        pairs.build()?;
+        self.open().rows.keep_buckets(&pairs);
+        *closing = Some(Closing { end, pairs });
+        Ok(true)
+    }
+
+    fn charge_now(&self, closing: Option<&Closing>, run: RunContext<'_>) -> Result<(), KernelError> {
+        let bytes = self.open().rows.bytes() + closing.map_or(0, |closing| closing.pairs.bytes());
+        run.account.charge_now(self.index(), 0, bytes)
+    }
+
+    fn put_back(&self, open: &mut OpenRows, bytes: &[u8]) -> Result<(), SnapshotError> {
+        let mut made = WindowJoin::new(self.node.spec.clone());
+        restore(&mut made, bytes)?;
+        open.rows = made;
+        Ok(())
+    }
+}
+
+/// The rows of a part of the window that ends at `end`; up to `until` no more come behind them.
+fn left(part: Option<WindowPart>, end: Micros, until: Micros, late_rows: u64) -> Result<Left, KernelError> {
+    let rows = part.map_or(Ok(Vec::new()), WindowPart::join)?;
+    let rows = rows.into_iter().map(|batch| (batch, end)).collect();
+    Ok(Left { rows, until, late_rows, late: None })
+}
+
+impl StatefulOperator for WindowJoinOperator {
+    fn name(&self) -> &str {
+        &self.node.name
+    }
+
+    fn time_column(&self) -> Option<TimeColumn> {
+        self.node.spec.output_time
+    }
+
+    fn start(&mut self, start: &Start) -> Box<dyn Control> {
+        self.index = Some(start.index);
+        Box::new(WindowControl::new(self.windows[0], Emission::default(), false))
+    }
+
+    fn take(
+        &self,
+        port: usize,
+        kernel: KernelCall<'_>,
+        block: &Block,
+        context: &mut TaskContext<'_>,
+        finished: &mut Finished,
+    ) -> Result<(), KernelError> {
+        if block.rows() == 0 {
+            return Ok(());
+        }
+        let side = self.node.sides[port];
+        let window = &self.windows[side.port()];
+        let slices = std::mem::take(&mut context.buffers.slices);
+        let assignment = assign(block, window, 0, slices);
+        let mut mask = std::mem::take(&mut context.scratch.slice_mask);
+        for slice in &assignment.slices {
+            let mut output = Output::default();
+            context.emit(kernel, slice.input(block, &mut mask), &mut output)?;
+            let mut open = self.open();
+            for rows in output.into_batches() {
+                let (count, late) = (rows.num_rows(), open.rows.add(side, slice.slice, rows));
+                open.late_rows += late as u64;
+                finished.rows_taken += (count - late) as u64;
+            }
+        }
+        context.scratch.slice_mask = mask;
+        finished.slices = assignment.slices.len();
+        context.buffers.slices = assignment.slices;
+        finished.late.extend(assignment.late.take(block, self.index(), Some(window)));
+        Ok(())
+    }
+
+    fn charge(&self, context: &TaskContext<'_>, now_ns: u64) -> Result<(), KernelError> {
+        let run = context.run;
+        if !run.account.is_due(self.index(), 0, now_ns) {
+            return Ok(());
+        }
+        let closing = self.closing().as_ref().map_or(0, |closing| closing.pairs.bytes());
+        run.account.charge(self.index(), 0, run.clock, || self.open().rows.bytes() + closing)
+    }
+
+    fn advance<'a>(&'a self, due: Due, context: &'a TaskContext<'_>) -> Result<Advanced<'a>, KernelError> {
+        let mut closing = self.closing();
+        let has_window = self.close_next(&mut closing, due.until)?;
+        let late_rows = std::mem::take(&mut self.open().late_rows);
+        let Some(Closing { end, pairs }) = closing.as_mut().filter(|_| has_window) else {
+            let left = left(None, due.until, due.until, late_rows);
+            return Ok(Advanced { until: due.until, leaving: Leaving::Now(left) });
+        };
+        let (end, part) = (*end, pairs.next_part(due.rows_max));
+        let until = if pairs.is_done() { end } else { end - 1 };
+        self.charge_now(closing.as_ref(), context.run)?;
+        closing.take_if(|closing| closing.pairs.is_done());
+        Ok(Advanced { until, leaving: Leaving::Later(Box::new(move || left(part, end, until, late_rows))) })
+    }
+
+    fn holding(&self) -> Holding {
+        let closing = self.closing().as_ref().map_or(0, |closing| closing.pairs.bytes());
+        let rows = &self.open().rows;
+        Holding::Windows(OpenWindows {
+            window: self.bounds,
+            is_shared: false,
+            slices: rows.slices() as u64,
+            bytes: (rows.bytes() + closing) as u64,
+            next_end: rows.next_end(),
+        })
+    }
+
+    fn clear(&self) {
+        *self.closing() = None;
+        self.open().rows = WindowJoin::new(self.node.spec.clone());
+    }
+
+    fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
+        match &*self.closing() {
+            Some(_) => Err(SnapshotError::UnderWay("a window is being joined")),
+            None => take(&self.open().rows),
+        }
+    }
+
+    fn restore(&self, bytes: &[u8]) -> Result<Restored, SnapshotError> {
+        self.put_back(&mut self.open(), bytes)?;
+        Ok(Restored { reached: pelton_data::time::WATERMARK_MIN, due: Vec::new() })
+    }
+
+    fn renew(&self) -> Result<(), SnapshotError> {
+        if self.closing().is_some() {
+            return Err(SnapshotError::UnderWay("a window is being joined"));
+        }
+        let mut open = self.open();
+        let bytes = take(&open.rows)?;
+        self.put_back(&mut open, &bytes)
+    }
+}

@@ -1,0 +1,177 @@
+//! Pairs of rows of both sides: which of them meet the residual condition, and what leaves of them.
+//!
+//! A pair is two numbers of rows until a column of it is needed: columns are taken last (HDES, section 4.5).
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray, TimestampMillisecondArray,
+    TimestampSecondArray, UInt32Array, new_null_array,
+};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::{interleave, take};
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
+use pelton_data::Micros;
+use pelton_data::column::align_bits;
+use pelton_data::join::{JoinColumn, JoinSpec, Side, WindowBound};
+
+use crate::join::{BucketRow, UNMATCHED};
+use crate::kernel::KernelError;
+
+/// Tells which rows of a batch meet a condition.
+pub type Test = dyn Fn(&RecordBatch) -> Result<BooleanBuffer, KernelError> + Send + Sync;
+
+/// A condition of pairs beside their keys and times.
+#[derive(Clone)]
+pub struct Residual {
+    /// The columns that it reads.
+    pub columns: Vec<(Side, usize)>,
+    /// Their names and types.
+    pub schema: SchemaRef,
+    /// The condition.
+    pub test: Arc<Test>,
+}
+
+/// The rows of both sides that pairs are made of.
+pub(super) struct Pairs<'a> {
+    sides: [&'a [RecordBatch]; 2],
+}
+
+impl<'a> Pairs<'a> {
+    /// Rows of these batches.
+    pub fn new(left: &'a [RecordBatch], right: &'a [RecordBatch]) -> Pairs<'a> {
+        Pairs { sides: [left, right] }
+    }
+
+    /// Removes the pairs that do not meet a condition.
+    ///
+    /// # Errors
+    /// What the condition returns.
+    pub fn retain(
+        &self,
+        residual: &Residual,
+        lefts: &mut Vec<BucketRow>,
+        rights: &mut Vec<BucketRow>,
+    ) -> Result<(), KernelError> {
+        if lefts.is_empty() {
+            return Ok(());
+        }
+        let columns = residual.columns.iter().zip(residual.schema.fields()).map(|(&(side, column), field)| {
+            let rows = if side == Side::Left { &*lefts } else { &*rights };
+            self.column(side, column, rows, field.data_type())
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>().map_err(unexpected)?;
+        let met = (residual.test)(&batch(&residual.schema, columns, lefts.len()).map_err(unexpected)?)?;
+        let mut end = 0;
+        for index in met.set_indices() {
+            (lefts[end], rights[end]) = (lefts[index], rights[index]);
+            end += 1;
+        }
+        lefts.truncate(end);
+        rights.truncate(end);
+        Ok(())
+    }
+
+    /// The rows that leave of pairs, in a window where pairs are of one. [`BucketRow::UNMATCHED`] is a side without a row.
+    ///
+    /// # Errors
+    /// Where Arrow cannot put values of a type together.
+    pub fn output(
+        &self,
+        spec: &JoinSpec,
+        lefts: &[BucketRow],
+        rights: &[BucketRow],
+        window: Option<(Micros, Micros)>,
+    ) -> Result<RecordBatch, KernelError> {
+        let rows_of = |side: Side| if side == Side::Left { lefts } else { rights };
+        let columns = spec.columns.iter().zip(spec.schema.fields()).map(|(column, field)| match *column {
+            JoinColumn::Of(side, column) => self.column(side, column, rows_of(side), field.data_type()),
+            JoinColumn::Window(bound, side) => {
+                let (start, end) = window.expect("pairs of windows are in one");
+                let micros = match bound {
+                    WindowBound::Start => start,
+                    WindowBound::End => end,
+                    WindowBound::Time => end.saturating_sub(1_000),
+                };
+                let column = instants(micros, lefts.len(), field.data_type());
+                Ok(side.map_or(column.clone(), |side| masked(&column, rows_of(side))))
+            }
+        });
+        let columns = columns.collect::<Result<Vec<_>, ArrowError>>().map_err(unexpected)?;
+        batch(&spec.schema, columns, lefts.len()).map_err(unexpected)
+    }
+
+    /// A column of one side in these rows.
+    fn column(
+        &self,
+        side: Side,
+        column: usize,
+        rows: &[BucketRow],
+        data_type: &DataType,
+    ) -> Result<ArrayRef, ArrowError> {
+        let batches = self.sides[side.port()];
+        let taken = match batches {
+            [] => new_null_array(data_type, rows.len()),
+            [only] => take(only.column(column), &row_numbers(rows), None)?,
+            several => {
+                let unmatched = new_null_array(several[0].column(column).data_type(), 1);
+                let arrays = several.iter().map(|batch| batch.column(column).as_ref()).chain([unmatched.as_ref()]);
+                let indices: Vec<(usize, usize)> = rows
+                    .iter()
+                    .map(|row| match *row {
+                        BucketRow::UNMATCHED => (several.len(), 0),
+                        BucketRow { bucket, row } => (bucket as usize, row as usize),
+                    })
+                    .collect();
+                interleave(&arrays.collect::<Vec<&dyn Array>>(), &indices)?
+            }
+        };
+        Ok(align_bits(taken))
+    }
+}
+
+/// Rows of one batch.
+fn row_numbers(rows: &[BucketRow]) -> UInt32Array {
+    let numbers: Vec<u32> = rows.iter().map(|row| row.row).collect();
+    if !numbers.contains(&UNMATCHED) {
+        return numbers.into();
+    }
+    let valid: NullBuffer = numbers.iter().map(|&row| row != UNMATCHED).collect();
+    let numbers: Vec<u32> = numbers.into_iter().map(|row| if row == UNMATCHED { 0 } else { row }).collect();
+    UInt32Array::new(numbers.into(), Some(valid))
+}
+
+/// The same values, and NULL where there is no row.
+fn masked(column: &ArrayRef, rows: &[BucketRow]) -> ArrayRef {
+    let has_row: NullBuffer = rows.iter().map(|row| *row != BucketRow::UNMATCHED).collect();
+    let data = column.to_data().into_builder().nulls(Some(has_row));
+    arrow::array::make_array(data.build().expect("a column with as many validity bits as values is valid"))
+}
+
+/// One instant so many times.
+///
+/// # Panics
+/// Where the type is none of a window's bound.
+fn instants(micros: Micros, count: usize, data_type: &DataType) -> ArrayRef {
+    let DataType::Timestamp(unit, zone) = data_type else { panic!("{data_type} is no type of a window's bound") };
+    let zone = zone.clone();
+    match unit {
+        TimeUnit::Second => {
+            Arc::new(TimestampSecondArray::from_value(micros.div_euclid(1_000_000), count).with_timezone_opt(zone))
+        }
+        TimeUnit::Millisecond => {
+            Arc::new(TimestampMillisecondArray::from_value(micros.div_euclid(1_000), count).with_timezone_opt(zone))
+        }
+        TimeUnit::Microsecond => Arc::new(TimestampMicrosecondArray::from_value(micros, count).with_timezone_opt(zone)),
+        TimeUnit::Nanosecond => panic!("windows have no bounds of nanoseconds"),
+    }
+}
+
+fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, ArrowError> {
+    RecordBatch::try_new_with_options(schema.clone(), columns, &RecordBatchOptions::new().with_row_count(Some(rows)))
+}
+
+pub(super) fn unexpected(error: ArrowError) -> KernelError {
+    KernelError::State(format!("rows cannot be joined: {error}"))
+}

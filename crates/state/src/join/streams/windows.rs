@@ -1,0 +1,489 @@
+//! Joins of rows that are in the same window.
+//!
+//! Each side's rows wait in slices, which belong to the same windows as a whole. When a window ends, rows of one side become buckets, one for each slice,
+//! and those of the other look for their matches in them: a window join's side is a bucket a slice (design, section 3, "Buckets"). A slice of several windows is made
+//! a bucket once.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use pelton_data::Micros;
+use pelton_data::batch_buffer::BatchBuffer;
+use pelton_data::column::bytes_of;
+use pelton_data::join::{JoinKind, JoinSide, JoinSpec, JoinTime, Side};
+use pelton_data::time::WATERMARK_MIN;
+use pelton_data::window::Window;
+
+use super::pairs::{Pairs, Residual, unexpected};
+use crate::join::{Bucket, BucketBuild, BucketRow, Buckets};
+use crate::kernel::KernelError;
+use crate::slice::SliceId;
+use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
+
+/// Pairs that are put together at once.
+const PAIRS_MAX: usize = 1 << 16;
+
+/// Rows of both sides in windows that have not ended.
+pub struct WindowJoin {
+    spec: Arc<JoinSpec>,
+    windows: [Window; 2],
+    bounds: Window,
+    sides: [BTreeMap<SliceId, SliceOfSide>; 2],
+    /// Windows that end at or before this have been closed.
+    closed_until: Micros,
+    rows: usize,
+    bytes: usize,
+}
+
+/// The rows of one side in one slice.
+enum SliceOfSide {
+    /// They are still coming.
+    Open(BatchBuffer),
+    /// A window with all of them has ended.
+    Closed(ClosedSlice),
+}
+
+/// Rows of a slice that gets no more.
+#[derive(Clone)]
+struct ClosedSlice {
+    batches: Arc<Vec<RecordBatch>>,
+    /// Their index, once a window needed it.
+    bucket: Option<Arc<Bucket>>,
+}
+
+/// The rows of a window that has ended, and how far they have been joined.
+pub struct WindowPairs {
+    spec: Arc<JoinSpec>,
+    residual: Option<Residual>,
+    /// Start and end, as users see them.
+    bounds: (Micros, Micros),
+    /// What is left to do.
+    passes: VecDeque<Pass>,
+    /// Bytes of rows that no other window has, and of buckets.
+    bytes: usize,
+}
+
+/// Rows of one side that look for their matches.
+struct Pass {
+    /// Whose rows look.
+    probing: Side,
+    rows: VecDeque<RecordBatch>,
+    /// The rows of the other side.
+    slices: Vec<(SliceId, ClosedSlice)>,
+    /// The same, as buckets.
+    buckets: Option<Buckets>,
+    /// Which rows leave.
+    leaving: Leaving,
+}
+
+/// What leaves of rows that look for their matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Leaving {
+    pairs: bool,
+    matched: bool,
+    unmatched: bool,
+}
+
+/// A part of a window's rows, which can be joined at the same time as the others.
+pub struct WindowPart {
+    spec: Arc<JoinSpec>,
+    residual: Option<Residual>,
+    bounds: (Micros, Micros),
+    probing: Side,
+    rows: Vec<RecordBatch>,
+    buckets: Buckets,
+    leaving: Leaving,
+}
+
+impl WindowJoin {
+    /// No rows yet.
+    ///
+    /// # Panics
+    /// Where the join is not one of windows.
+    pub fn new(spec: Arc<JoinSpec>) -> WindowJoin {
+        let JoinTime::Windows { sides: windows, bounds } = spec.time else { panic!("the join is one of windows") };
+        WindowJoin { spec, windows, bounds, sides: Default::default(), closed_until: WATERMARK_MIN, rows: 0, bytes: 0 }
+    }
+
+    /// Adds rows of a slice. They count in windows that have not been closed; returns how many are late, for which there is none.
+    pub fn add(&mut self, side: Side, slice: SliceId, rows: RecordBatch) -> usize {
+        let window = &self.windows[side.port()];
+        let last_end = window.slice(slice.start).covered.map_or(slice.first_end, |covered| covered.last_end);
+        if rows.num_rows() == 0 || last_end <= self.closed_until {
+            return rows.num_rows();
+        }
+        // A side that was idle may be behind what has been closed meanwhile.
+        let first_end = match slice.first_end > self.closed_until {
+            true => slice.first_end,
+            false => window.next_end(self.closed_until),
+        };
+        let slices = &mut self.sides[side.port()];
+        let slice =
+            slices.entry(SliceId { first_end, ..slice }).or_insert_with(|| SliceOfSide::Open(BatchBuffer::default()));
+        let SliceOfSide::Open(open) = slice else { unreachable!("a slice counts in no window before its first") };
+        let before = open.bytes();
+        self.rows += rows.num_rows();
+        open.push(rows);
+        self.bytes += open.bytes() - before;
+        0
+    }
+
+    /// The end of the next window with rows that has not been closed.
+    pub fn next_end(&self) -> Option<Micros> {
+        let ends = self.sides.iter().zip(&self.windows).flat_map(|(slices, window)| {
+            slices.keys().map(|slice| match slice.first_end > self.closed_until {
+                true => slice.first_end,
+                false => window.next_end(self.closed_until),
+            })
+        });
+        ends.min()
+    }
+
+    /// Closes windows without rows.
+    pub fn pass(&mut self, until: Micros) {
+        self.closed_until = self.closed_until.max(until);
+    }
+
+    /// Closes the window that ends at `end`: takes its rows out, as far as no other window needs them.
+    pub fn close(&mut self, end: Micros, residual: Option<&Residual>) -> WindowPairs {
+        let start = self.bounds.start(end);
+        let kind = self.spec.kind;
+        let rows = Side::BOTH.map(|side| self.rows_until(side, end));
+        let probing: &[Side] = match kind {
+            JoinKind::Left | JoinKind::Semi | JoinKind::Anti => &[Side::Left],
+            JoinKind::Right => &[Side::Right],
+            JoinKind::Full => &[Side::Left, Side::Right],
+            JoinKind::Inner if rows[0] >= rows[1] => &[Side::Left],
+            JoinKind::Inner => &[Side::Right],
+        };
+        let mut passes = VecDeque::new();
+        for (number, &side) in probing.iter().enumerate() {
+            let rows = self.closed(side, end).iter().flat_map(|(_, slice)| slice.batches.iter().cloned()).collect();
+            // In a second pass pairs have left.
+            let leaving = Leaving {
+                pairs: number == 0 && kind.has_pairs(),
+                matched: kind == JoinKind::Semi,
+                unmatched: kind.keeps_unmatched(side),
+            };
+            passes.push_back(Pass {
+                probing: side,
+                rows,
+                slices: self.closed(side.other(), end),
+                buckets: None,
+                leaving,
+            });
+        }
+        let bytes = self.forget(end);
+        self.closed_until = end;
+        let bounds = self.bounds.shown(start, end);
+        WindowPairs { spec: self.spec.clone(), residual: residual.cloned(), bounds, passes, bytes }
+    }
+
+    /// Keeps the buckets of slices that other windows have as well.
+    pub fn keep_buckets(&mut self, pairs: &WindowPairs) {
+        for pass in &pairs.passes {
+            let slices = &mut self.sides[pass.probing.other().port()];
+            for (slice, built) in &pass.slices {
+                if let Some(kept) = slices.get_mut(slice) {
+                    self.bytes = (self.bytes + built.bytes()).saturating_sub(kept.bytes());
+                    *kept = SliceOfSide::Closed(built.clone());
+                }
+            }
+        }
+    }
+
+    fn rows_until(&self, side: Side, end: Micros) -> usize {
+        let counts = self.in_window(side, end).into_iter().map(|slice| self.sides[side.port()][&slice].rows());
+        counts.sum()
+    }
+
+    /// The slices of a side whose rows count in the window that ends at `end`.
+    fn in_window(&self, side: Side, end: Micros) -> Vec<SliceId> {
+        let window = &self.windows[side.port()];
+        let start = window.start(end);
+        let slices = self.sides[side.port()].keys();
+        slices.filter(|slice| slice.first_end <= end && slice.start >= start && slice.start < end).copied().collect()
+    }
+
+    /// The rows of these slices, which get no more.
+    fn closed(&mut self, side: Side, end: Micros) -> Vec<(SliceId, ClosedSlice)> {
+        let ids = self.in_window(side, end);
+        let slices = &mut self.sides[side.port()];
+        ids.into_iter().map(|id| (id, slices.get_mut(&id).expect("it is there").close().clone())).collect()
+    }
+
+    /// Forgets slices that no window after `end` has. Returns their bytes.
+    fn forget(&mut self, end: Micros) -> usize {
+        let (mut forgotten_rows, mut forgotten_bytes) = (0, 0);
+        for (slices, window) in self.sides.iter_mut().zip(&self.windows) {
+            slices.retain(|slice, rows| {
+                let is_needed = window.slice(slice.start).covered.is_some_and(|covered| covered.last_end > end);
+                if !is_needed {
+                    forgotten_rows += rows.rows();
+                    forgotten_bytes += rows.bytes();
+                }
+                is_needed
+            });
+        }
+        self.rows -= forgotten_rows;
+        self.bytes = self.bytes.saturating_sub(forgotten_bytes);
+        forgotten_bytes
+    }
+
+    /// Rows that wait.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of these.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Slices that are open, of the side that has more.
+    pub fn slices(&self) -> usize {
+        self.sides.iter().map(BTreeMap::len).max().unwrap_or(0)
+    }
+}
+
+impl SliceOfSide {
+    fn batches(&self) -> &[RecordBatch] {
+        match self {
+            SliceOfSide::Open(open) => open.batches(),
+            SliceOfSide::Closed(closed) => &closed.batches,
+        }
+    }
+
+    fn rows(&self) -> usize {
+        match self {
+            SliceOfSide::Open(open) => open.rows(),
+            SliceOfSide::Closed(closed) => closed.batches.iter().map(RecordBatch::num_rows).sum(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            SliceOfSide::Open(open) => open.bytes(),
+            SliceOfSide::Closed(closed) => closed.bytes(),
+        }
+    }
+
+    fn close(&mut self) -> &mut ClosedSlice {
+        if let SliceOfSide::Open(open) = self {
+            let batches = Arc::new(std::mem::take(open).into_batches());
+            *self = SliceOfSide::Closed(ClosedSlice { batches, bucket: None });
+        }
+        match self {
+            SliceOfSide::Closed(closed) => closed,
+            SliceOfSide::Open(_) => unreachable!("it has been closed"),
+        }
+    }
+}
+
+impl ClosedSlice {
+    fn bytes(&self) -> usize {
+        match &self.bucket {
+            Some(bucket) => bucket.bytes(),
+            None => self.batches.iter().map(bytes_of).sum(),
+        }
+    }
+
+    /// The rows as a bucket, in place of the batches that they came in.
+    fn build(&mut self, spec: &JoinSpec, side: Side) -> Result<Arc<Bucket>, KernelError> {
+        if let Some(built) = &self.bucket {
+            return Ok(built.clone());
+        }
+        let JoinSide { schema, keys, .. } = &spec.sides[side.port()];
+        let mut rows = BatchBuffer::default();
+        self.batches.iter().for_each(|batch| rows.push(batch.clone()));
+        let bucket = BucketBuild::new(schema.clone(), rows, keys, None).complete().map_err(unexpected)?;
+        let bucket = Arc::new(bucket);
+        self.batches = Arc::new(vec![bucket.columns().clone()]);
+        self.bucket = Some(bucket.clone());
+        Ok(bucket)
+    }
+}
+
+impl WindowPairs {
+    /// Makes the buckets that rows look for their matches in.
+    ///
+    /// # Errors
+    /// Where Arrow cannot put rows together.
+    pub fn build(&mut self) -> Result<(), KernelError> {
+        for pass in self.passes.iter_mut().filter(|pass| pass.buckets.is_none()) {
+            let mut buckets = Vec::new();
+            for (_, slice) in &mut pass.slices {
+                let before = slice.bytes();
+                buckets.push(slice.build(&self.spec, pass.probing.other())?);
+                self.bytes = (self.bytes + slice.bytes()).saturating_sub(before);
+            }
+            pass.buckets = Some(Buckets::new(buckets));
+        }
+        Ok(())
+    }
+
+    /// Bytes of what is left to do, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The next part, of about so many rows that look for their matches; none where all have.
+    ///
+    /// # Panics
+    /// Where the buckets have not been built.
+    pub fn next_part(&mut self, rows_max: usize) -> Option<WindowPart> {
+        let pass = loop {
+            match self.passes.front_mut() {
+                Some(pass) if pass.rows.is_empty() => drop(self.passes.pop_front()),
+                Some(pass) => break pass,
+                None => return None,
+            }
+        };
+        let (mut rows, mut count) = (Vec::new(), 0);
+        while count < rows_max
+            && let Some(batch) = pass.rows.pop_front()
+        {
+            // A slice that is a bucket is one batch, however large.
+            let (first, rest) = cut(batch, rows_max - count);
+            count += first.num_rows();
+            rows.push(first);
+            rest.into_iter().for_each(|rest| pass.rows.push_front(rest));
+        }
+        Some(WindowPart {
+            spec: self.spec.clone(),
+            residual: self.residual.clone(),
+            bounds: self.bounds,
+            probing: pass.probing,
+            rows,
+            buckets: pass.buckets.clone().expect("the buckets have been built"),
+            leaving: pass.leaving,
+        })
+    }
+
+    /// Whether all has been returned.
+    pub fn is_done(&self) -> bool {
+        self.passes.iter().all(|pass| pass.rows.is_empty())
+    }
+}
+
+/// The first rows, and the others if there are any.
+fn cut(batch: RecordBatch, rows: usize) -> (RecordBatch, Option<RecordBatch>) {
+    match batch.num_rows() {
+        all if all <= rows => (batch, None),
+        all => (batch.slice(0, rows), Some(batch.slice(rows, all - rows))),
+    }
+}
+
+impl WindowPart {
+    /// The rows that leave.
+    ///
+    /// # Errors
+    /// What the residual condition returns.
+    pub fn join(self) -> Result<Vec<RecordBatch>, KernelError> {
+        let mut output = Vec::new();
+        let others: Vec<RecordBatch> = self.buckets.buckets().iter().map(|bucket| bucket.columns().clone()).collect();
+        for batch in &self.rows {
+            self.join_batch(batch, &others, &mut output)?;
+        }
+        Ok(output)
+    }
+
+    fn join_batch(
+        &self,
+        batch: &RecordBatch,
+        others: &[RecordBatch],
+        output: &mut Vec<RecordBatch>,
+    ) -> Result<(), KernelError> {
+        let keys: Vec<ArrayRef> =
+            self.spec.sides[self.probing.port()].keys.iter().map(|&key| batch.column(key).clone()).collect();
+        let mut has_match =
+            vec![false; if self.leaving.matched || self.leaving.unmatched { batch.num_rows() } else { 0 }];
+        let own = std::slice::from_ref(batch);
+        let mut found = self.buckets.search(&keys, batch.num_rows());
+        let (mut rows, mut matches) = (Vec::new(), Vec::new());
+        while found.next_pairs(PAIRS_MAX, &mut rows, &mut matches) {
+            let mut probing: Vec<BucketRow> = rows.iter().map(|&row| BucketRow { bucket: 0, row }).collect();
+            if let Some(residual) = &self.residual {
+                let (pairs, lefts, rights) = self.oriented(own, others, &mut probing, &mut matches);
+                pairs.retain(residual, lefts, rights)?;
+            }
+            if !has_match.is_empty() {
+                probing.iter().for_each(|row| has_match[row.row as usize] = true);
+            }
+            if self.leaving.pairs && !probing.is_empty() {
+                let (pairs, lefts, rights) = self.oriented(own, others, &mut probing, &mut matches);
+                output.push(pairs.output(&self.spec, lefts, rights, Some(self.bounds))?);
+            }
+        }
+        for (leaves, is_matched) in [(self.leaving.matched, true), (self.leaving.unmatched, false)] {
+            let numbers: Range<u32> = 0..if leaves { batch.num_rows() as u32 } else { 0 };
+            let numbers = numbers.filter(|&row| has_match[row as usize] == is_matched);
+            let mut alone: Vec<BucketRow> = numbers.map(|row| BucketRow { bucket: 0, row }).collect();
+            if !alone.is_empty() {
+                let mut none = vec![BucketRow::UNMATCHED; alone.len()];
+                let (pairs, lefts, rights) = self.oriented(own, &[], &mut alone, &mut none);
+                output.push(pairs.output(&self.spec, lefts, rights, Some(self.bounds))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of the side that looks for matches, and of the other, as those of the left and of the right side.
+    fn oriented<'a, 'r>(
+        &self,
+        probing: &'a [RecordBatch],
+        others: &'a [RecordBatch],
+        probing_rows: &'r mut Vec<BucketRow>,
+        other_rows: &'r mut Vec<BucketRow>,
+    ) -> (Pairs<'a>, &'r mut Vec<BucketRow>, &'r mut Vec<BucketRow>) {
+        match self.probing {
+            Side::Left => (Pairs::new(probing, others), probing_rows, other_rows),
+            Side::Right => (Pairs::new(others, probing), other_rows, probing_rows),
+        }
+    }
+}
+
+impl Snapshot for WindowJoin {
+    fn description(&self) -> String {
+        let types = |side: Side| {
+            let fields = self.spec.sides[side.port()].schema.fields();
+            fields.iter().map(|field| field.data_type().to_string()).collect::<Vec<_>>().join(", ")
+        };
+        format!("joined rows ({}) and ({}) in {:?}", types(Side::Left), types(Side::Right), self.windows)
+    }
+
+    fn write_to(&self, out: &mut Writer) -> Result<(), SnapshotError> {
+        out.instant(self.closed_until);
+        for side in Side::BOTH {
+            let slices = &self.sides[side.port()];
+            out.count(slices.len());
+            for (slice, rows) in slices {
+                slice.write_to(out);
+                let batches = rows.batches();
+                out.count(batches.len());
+                let schema = &self.spec.sides[side.port()].schema;
+                batches.iter().try_for_each(|batch| out.batch(batch, schema))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_from(&mut self, input: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let closed_until = input.instant("up to where windows have been closed")?;
+        for side in Side::BOTH {
+            for _ in 0..input.count(1, "slices of joined rows")? {
+                let slice = SliceId::read_from(&self.windows[side.port()], input)?;
+                let is_new = !self.sides[side.port()].contains_key(&slice);
+                input.check(is_new, "each slice once")?;
+                for _ in 0..input.count(1, "batches of a slice")? {
+                    let rows = input.batch(&self.spec.sides[side.port()].schema, "joined rows")?;
+                    self.add(side, slice, rows);
+                }
+            }
+        }
+        self.closed_until = closed_until;
+        Ok(())
+    }
+}
