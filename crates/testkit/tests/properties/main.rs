@@ -20,4 +20,5 @@ mod simulation;
 
 mod streams;
 
+mod window_join;
 mod windows;

@@ -62,11 +62,16 @@ pub fn batch(source: &PushSource, rows: &[Row]) -> RecordBatch {
 
 /// A table `t` of such rows, whose watermark trails the largest time by so many milliseconds.
 pub fn table(session: &Session, delay: i64) -> PushSource {
+    table_named(session, "t", delay)
+}
+
+/// The same of another name.
+pub fn table_named(session: &Session, name: &str, delay: i64) -> PushSource {
     let columns = format!(
         "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING,
          WATERMARK FOR ts AS ts - INTERVAL '0.{delay:03}' SECOND"
     );
-    session.push_table("t", &columns).unwrap()
+    session.push_table(name, &columns).unwrap()
 }
 
 /// Pushes rows, so many at a time, and reads what a query makes of them. Where it `renews`, it goes on from snapshots of its state after each batch.

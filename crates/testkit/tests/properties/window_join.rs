@@ -1,0 +1,178 @@
+//! Joins of rows in the same window against their definition: any two streams, windows, kind of join and condition; interpreted and compiled, on one worker and
+//! two, in blocks of any size, from snapshots of any moment.
+//!
+//! `PELTON_PROPERTY_CASES` sets how many random pairs of streams are tried.
+
+use std::collections::BTreeSet;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{Int64Type, TimestampMillisecondType};
+use pelton::{PushSource, Query};
+use pelton_testkit::script::engine::session;
+use pelton_testkit::script::run::Configuration;
+use pelton_testkit::windows::{Kind, Row, Windows};
+use proptest::prelude::*;
+
+use crate::streams;
+
+fn config() -> ProptestConfig {
+    let cases = std::env::var("PELTON_PROPERTY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64);
+    ProptestConfig { cases, max_shrink_iters: 500, ..ProptestConfig::with_source_file("window_join") }
+}
+
+/// Two streams and how they are joined.
+#[derive(Debug, Clone)]
+struct Case {
+    left: Vec<Row>,
+    right: Vec<Row>,
+    /// Of both sides, whose watermarks trail alike.
+    windows: Windows,
+    /// `INNER`, `LEFT`, `RIGHT` or `FULL`.
+    join: &'static str,
+    is_keyed: bool,
+    /// Whether `l.i < r.i` must be true as well.
+    has_residual: bool,
+    configuration: Configuration,
+    /// Rows pushed at a time.
+    batch_rows: usize,
+    renews: bool,
+}
+
+/// Both sides of what leaves, and the end of the window: the numbers of rows, which are in the column `f`.
+type Pair = (i64, Option<i64>, Option<i64>);
+
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    let step = prop_oneof![5 => 0i64..4, 3 => Just(0), 1 => 10i64..40, 1 => 300i64..500];
+    streams::rows(step, "[a-c]{1,3}").prop_map(|mut rows| {
+        (0..).zip(&mut rows).for_each(|(number, row)| row.float = Some(f64::from(number)));
+        rows
+    })
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let kinds = prop_oneof![
+        (1i64..200).prop_map(|size| Kind::Tumble { size }),
+        (1i64..12, 1i64..60).prop_map(|(slide, size)| Kind::Hop { slide, size }),
+        (1i64..12, 1i64..9).prop_map(|(step, steps)| Kind::Cumulate { step, steps }),
+    ];
+    let windows = (kinds, 0i64..40).prop_map(|(kind, delay)| Windows { kind, offset: 0, delay, lateness: 0 });
+    let join = prop::sample::select(vec!["INNER", "LEFT", "RIGHT", "FULL"]);
+    let how = (join, prop::bool::weighted(0.8), any::<bool>(), any::<bool>());
+    (rows(), rows(), windows, how, streams::configurations(), 10usize..200).prop_map(
+        |(left, right, windows, (join, is_keyed, has_residual, renews), configuration, batch_rows)| Case {
+            left,
+            right,
+            windows,
+            join,
+            is_keyed,
+            has_residual,
+            configuration: configuration.in_turn(batch_rows),
+            batch_rows,
+            renews,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn rows_in_the_same_window_are_joined_by_definition(case in cases()) {
+        prop_assert_eq!(found(&case), expected(&case));
+    }
+}
+
+/// The rows of a side with the windows that they count in, those that end after the watermark before them; and how many are late for all of theirs.
+fn windowed<'r>(windows: &Windows, rows: &'r [Row]) -> (Vec<((i64, i64), &'r Row)>, u64) {
+    let (mut watermark, mut late) = (i64::MIN, 0);
+    let mut windowed = Vec::new();
+    for row in rows {
+        let holding = windows.holding(row.time);
+        let counting: Vec<(i64, i64)> = holding.iter().copied().filter(|(_, end)| *end > watermark).collect();
+        late += u64::from(!holding.is_empty() && counting.is_empty());
+        windowed.extend(counting.into_iter().map(|window| (window, row)));
+        watermark = watermark.max(row.time - windows.delay);
+    }
+    (windowed, late)
+}
+
+fn expected(case: &Case) -> (Vec<Pair>, u64) {
+    let number = |row: &Row| row.float.map(|float| float as i64);
+    let (lefts, left_late) = windowed(&case.windows, &case.left);
+    let (rights, right_late) = windowed(&case.windows, &case.right);
+    let (mut pairs, mut with_match) = (Vec::new(), [BTreeSet::new(), BTreeSet::new()]);
+    for (at, (window, left)) in lefts.iter().enumerate() {
+        for (other, (_, right)) in rights.iter().enumerate().filter(|(_, (of, _))| of == window) {
+            let is_keyed = !case.is_keyed || left.key.is_some() && left.key == right.key;
+            let meets = !case.has_residual || left.integer.zip(right.integer).is_some_and(|(left, right)| left < right);
+            if is_keyed && meets {
+                pairs.push((window.1, number(left), number(right)));
+                with_match[0].insert(at);
+                with_match[1].insert(other);
+            }
+        }
+    }
+    let alone = |side: usize, rows: &[((i64, i64), &Row)]| {
+        let alone = rows.iter().enumerate().filter(|(at, _)| !with_match[side].contains(at));
+        alone.map(|(_, (window, row))| (window.1, number(row))).collect::<Vec<_>>()
+    };
+    if matches!(case.join, "LEFT" | "FULL") {
+        pairs.extend(alone(0, &lefts).into_iter().map(|(end, row)| (end, row, None)));
+    }
+    if matches!(case.join, "RIGHT" | "FULL") {
+        pairs.extend(alone(1, &rights).into_iter().map(|(end, row)| (end, None, row)));
+    }
+    pairs.sort_unstable();
+    (pairs, left_late + right_late)
+}
+
+fn found(case: &Case) -> (Vec<Pair>, u64) {
+    let session = session(case.configuration);
+    let sides = ["l", "r"].map(|name| streams::table_named(&session, name, case.windows.delay));
+    let [left, right] = ["l", "r"].map(|name| case.windows.sql(name, "ts", None));
+    let keys = if case.is_keyed { "a.k = b.k AND " } else { "" };
+    let residual = if case.has_residual { " AND a.i < b.i" } else { "" };
+    let end = match case.join {
+        "FULL" => "COALESCE(a.window_end, b.window_end)",
+        "RIGHT" => "b.window_end",
+        _ => "a.window_end",
+    };
+    let sql = format!(
+        "SELECT CAST({end} AS TIMESTAMP(3)), CAST(a.f AS BIGINT), CAST(b.f AS BIGINT) FROM {left} AS a {} JOIN {right} AS b
+         ON {keys}a.window_start = b.window_start AND a.window_end = b.window_end{residual}",
+        case.join
+    );
+    let mut query = session.sql(&sql).unwrap();
+    let mut pairs = run(case, &mut query, sides);
+    pairs.sort_unstable();
+    (pairs, query.wait().unwrap().late_rows())
+}
+
+fn run(case: &Case, query: &mut Query, sides: [PushSource; 2]) -> Vec<Pair> {
+    let control = query.control();
+    let mut pairs = Vec::new();
+    std::thread::scope(|scope| {
+        for (source, rows) in sides.into_iter().zip([&case.left, &case.right]) {
+            let (control, case) = (&control, &case);
+            scope.spawn(move || {
+                for rows in rows.chunks(case.batch_rows) {
+                    source.push_blocking(streams::batch(&source, rows)).unwrap();
+                    if case.renews {
+                        streams::renew(control);
+                    }
+                }
+            });
+        }
+        while let Some(batch) = query.next_batch().unwrap() {
+            pairs.extend(read(&batch));
+        }
+    });
+    pairs
+}
+
+fn read(batch: &RecordBatch) -> Vec<Pair> {
+    let ends = batch.column(0).as_primitive::<TimestampMillisecondType>();
+    let [left, right] = [1, 2].map(|column| batch.column(column).as_primitive::<Int64Type>());
+    let value = |column: &arrow::array::Int64Array, row: usize| column.is_valid(row).then(|| column.value(row));
+    (0..batch.num_rows()).map(|row| (ends.value(row), value(left, row), value(right, row))).collect()
+}
