@@ -13,12 +13,12 @@ use pelton_data::over::OverColumn;
 
 use super::deferred::{DeferredRows, Due};
 use super::frame::Bounds;
-use super::keys::Grouped;
-use super::pending::Ordered;
 use super::row_store::Coming;
 use super::value::{Column, Results};
 use super::{Columns, OverRows, inverse, state_error};
 use crate::kernel::KernelError;
+use crate::key_numbers::Grouped;
+use crate::pending::Ordered;
 
 /// Rows of one key that leave.
 struct Leaving {

@@ -5,8 +5,6 @@
 //! [`frame`] over the key's rows in loops of its own ([`call`], over [`totals`], [`sum`], [`extreme`], [`held`], [`text`] and [`udaf`]), as many rows at a time as lie alike. Results go back to the places of their rows. Rows whose frames end after them
 //! wait for the rows behind them ([`deferred`], [`following`]).
 
-mod pending;
-
 mod row_store;
 
 mod frame;
@@ -49,8 +47,6 @@ mod udaf;
 
 mod planned;
 
-mod keys;
-
 mod partition;
 
 mod deferred;
@@ -74,10 +70,7 @@ use pelton_data::{Micros, TimeColumn};
 
 use self::deferred::{DeferredRows, EndTicks};
 use self::frame::{Bounds, FrameTicks};
-use self::keys::{Grouped, Keys};
 use self::partition::Partition;
-pub use self::pending::Arriving;
-use self::pending::{Ordered, Pending};
 use self::planned::{ArgumentRows, PlannedCall, RunRows, Scratches};
 use self::retained::RetainedColumn;
 use self::row_store::{ColumnStore, Coming};
@@ -87,6 +80,9 @@ use self::text::TextStore;
 use self::value::{Column, Form, Results};
 use crate::aggregates::SumFloat;
 use crate::kernel::KernelError;
+use crate::key_numbers::{Grouped, KeyNumbers};
+pub use crate::pending::Arriving;
+use crate::pending::{Ordered, Pending};
 
 /// Rows of one key that are computed at a time, so that all that is touched for them stays in the second-level cache.
 const RUN_ROWS: usize = 1024;
@@ -126,7 +122,7 @@ pub struct OverRows {
     /// Rows whose frames end after them, where frames do.
     deferred: Option<DeferredRows>,
     /// None where all rows are of one key.
-    keys: Option<Keys>,
+    keys: Option<KeyNumbers>,
     partitions: Vec<Partition>,
     /// Bytes of these, when each was measured last.
     partitions_bytes: usize,
@@ -180,7 +176,7 @@ impl OverRows {
             let field = spec.input_schema.field(column);
             (column, KeyColumn { data_type: field.data_type().clone(), nullable: field.is_nullable() })
         };
-        let keys = (!spec.keys.is_empty()).then(|| Keys::new(spec.keys.iter().map(key).collect()));
+        let keys = (!spec.keys.is_empty()).then(|| KeyNumbers::new(spec.keys.iter().map(key).collect()));
         let peers_together = frames.iter().any(|frame| frame.needs_peers());
         OverRows {
             bounds: frames.iter().map(|frame| frame.no_bounds()).collect(),
@@ -290,7 +286,7 @@ impl OverRows {
 
     /// Bytes of memory held.
     pub fn bytes(&self) -> usize {
-        let keys = self.keys.as_ref().map_or(0, Keys::bytes);
+        let keys = self.keys.as_ref().map_or(0, KeyNumbers::bytes);
         let reserved = self.partitions.capacity() - self.partitions.len();
         let deferred = self.deferred.as_ref().map_or(0, DeferredRows::bytes);
         self.pending.bytes() + deferred + keys + self.partitions_bytes + reserved * size_of::<Partition>()

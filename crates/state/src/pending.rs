@@ -19,7 +19,7 @@ const HELD_PER_ROW_MAX: usize = 4;
 /// Each batch is put in order when it comes; then those of its rows whose time has come are always at its front. Rows of one time
 /// leave by their input, and then as they came, so that nothing depends on how rows were cut into batches.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(crate) struct Pending {
     /// By the first row's time, the input and the number of the batch.
     batches: BTreeMap<(i64, usize, u64), Ordered>,
     next_batch: u64,
@@ -51,7 +51,7 @@ impl From<RecordBatch> for Arriving {
 
 /// Rows in the order of their times.
 #[derive(Debug)]
-pub(super) struct Ordered {
+pub(crate) struct Ordered {
     /// The time is as it came, without the shift.
     pub rows: RecordBatch,
     /// The same column.
@@ -149,6 +149,11 @@ impl Pending {
     /// Bytes of memory that they hold.
     pub fn bytes(&self) -> usize {
         self.batches.values().chain(&self.arrived).map(|batch| batch.held.0).sum()
+    }
+
+    /// The time of the first row.
+    pub fn first_tick(&self) -> Option<i64> {
+        self.batches.keys().next().map(|&(first, ..)| first)
     }
 
     /// From now on rows up to this time are left out.

@@ -1,4 +1,4 @@
-//! Rows of one key brought together.
+//! Keys of rows as numbers, by which rows of one key are brought together.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::table::{Chosen, KeyScratch, Table};
 
 /// Numbers the keys in the order in which they first occur.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(crate) struct KeyNumbers {
     /// Their indices.
     pub columns: Vec<usize>,
     /// Holds each key's number, plus one, in its only accumulator.
@@ -25,19 +25,19 @@ pub(super) struct Keys {
 }
 
 /// The rows of a batch by key.
-pub(super) struct Grouped {
+pub(crate) struct Grouped {
     /// The rows, those of one key side by side and in their order.
     pub order: Vec<u32>,
     /// For each key its number, and where its rows are in `order`.
     pub runs: Vec<(usize, Range<usize>)>,
 }
 
-impl Keys {
+impl KeyNumbers {
     /// No keys yet. `columns` are their indices, with types and whether they may be NULL.
-    pub fn new(columns: Vec<(usize, KeyColumn)>) -> Keys {
+    pub fn new(columns: Vec<(usize, KeyColumn)>) -> KeyNumbers {
         let (columns, types): (Vec<usize>, Vec<KeyColumn>) = columns.into_iter().unzip();
         let table = Table::new(EntryLayout::new(&types, &[Accumulator::counting_rows()]));
-        Keys { columns, table, keys: 0, scratch: Scratch::default(), numbers: Vec::new(), places: Vec::new() }
+        KeyNumbers { columns, table, keys: 0, scratch: Scratch::default(), numbers: Vec::new(), places: Vec::new() }
     }
 
     /// Bytes of memory held.
@@ -45,10 +45,21 @@ impl Keys {
         self.table.bytes() + (self.numbers.capacity() + self.places.capacity()) * 4
     }
 
-    /// The rows by key, given the keys' columns. Keys come in the order of their first rows.
-    pub fn group(&mut self, columns: &[ArrayRef]) -> Grouped {
+    /// How many keys there are.
+    pub fn count(&self) -> usize {
+        self.keys as usize
+    }
+
+    /// The number of each row's key, given the keys' columns.
+    pub fn number(&mut self, columns: &[ArrayRef]) -> &[u32] {
         self.table.find_or_insert_rows(columns, extent, &mut self.scratch);
         self.table.number_groups(&self.scratch.entries, 0, &mut self.keys, &mut self.numbers);
+        &self.numbers
+    }
+
+    /// The rows by key, given the keys' columns. Keys come in the order of their first rows.
+    pub fn group(&mut self, columns: &[ArrayRef]) -> Grouped {
+        self.number(columns);
         self.places.resize(self.keys as usize, 0);
         let mut runs: Vec<(usize, Range<usize>)> = Vec::new();
         for &number in &self.numbers {
@@ -131,7 +142,7 @@ mod tests {
             let column: StringViewArray = words.iter().copied().collect();
             [Arc::new(column)]
         };
-        let mut keys = Keys::new(vec![(0, KeyColumn { data_type: DataType::Utf8View, nullable: true })]);
+        let mut keys = KeyNumbers::new(vec![(0, KeyColumn { data_type: DataType::Utf8View, nullable: true })]);
         let first = keys.group(&batch(&[Some("b"), None, Some("a"), Some("b"), None]));
         assert_eq!(first.order, [0, 3, 1, 4, 2]);
         assert_eq!(first.runs, [(0, 0..2), (1, 2..4), (2, 4..5)]);
