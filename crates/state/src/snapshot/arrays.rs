@@ -63,7 +63,12 @@ impl Writer {
     }
 
     fn bits(&mut self, bits: &BooleanBuffer) {
-        self.column(&bits.sliced().as_slice()[..bits.len().div_ceil(8)]);
+        let mut bytes = bits.sliced().as_slice()[..bits.len().div_ceil(8)].to_vec();
+        // Those behind the last bit are any.
+        if let (Some(last), rest @ 1..) = (bytes.last_mut(), bits.len() % 8) {
+            *last &= (1 << rest) - 1;
+        }
+        self.column(&bytes);
     }
 
     fn strings<'v>(&mut self, strings: impl Iterator<Item = Option<&'v [u8]>>) {

@@ -54,15 +54,7 @@ impl<'a> Pairs<'a> {
         lefts: &mut Vec<BucketRow>,
         rights: &mut Vec<BucketRow>,
     ) -> Result<(), KernelError> {
-        if lefts.is_empty() {
-            return Ok(());
-        }
-        let columns = residual.columns.iter().zip(residual.schema.fields()).map(|(&(side, column), field)| {
-            let rows = if side == Side::Left { &*lefts } else { &*rights };
-            self.column(side, column, rows, field.data_type())
-        });
-        let columns = columns.collect::<Result<Vec<_>, _>>().map_err(unexpected)?;
-        let met = (residual.test)(&batch(&residual.schema, columns, lefts.len()).map_err(unexpected)?)?;
+        let met = self.meet(residual, lefts, rights)?;
         let mut end = 0;
         for index in met.set_indices() {
             (lefts[end], rights[end]) = (lefts[index], rights[index]);
@@ -71,6 +63,27 @@ impl<'a> Pairs<'a> {
         lefts.truncate(end);
         rights.truncate(end);
         Ok(())
+    }
+
+    /// Which pairs meet a condition.
+    ///
+    /// # Errors
+    /// What the condition returns.
+    pub fn meet(
+        &self,
+        residual: &Residual,
+        lefts: &[BucketRow],
+        rights: &[BucketRow],
+    ) -> Result<BooleanBuffer, KernelError> {
+        if lefts.is_empty() {
+            return Ok(BooleanBuffer::new_unset(0));
+        }
+        let columns = residual.columns.iter().zip(residual.schema.fields()).map(|(&(side, column), field)| {
+            let rows = if side == Side::Left { lefts } else { rights };
+            self.column(side, column, rows, field.data_type())
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>().map_err(unexpected)?;
+        (residual.test)(&batch(&residual.schema, columns, lefts.len()).map_err(unexpected)?)
     }
 
     /// The rows that leave of pairs, in a window where pairs are of one. [`BucketRow::UNMATCHED`] is a side without a row.
