@@ -8,6 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_connectors::{Host, OnError};
 use pelton_data::TimeColumn;
+use pelton_data::join::JoinTime;
 use pelton_data::over::OverSpec;
 use pelton_data::ranking::Ranking;
 use pelton_data::window::{Combination, Window};
@@ -20,7 +21,7 @@ use pelton_runtime::adapt::KernelSlot;
 use pelton_runtime::budget::{Budget, Held, Unread};
 use pelton_runtime::graph::{
     Graph, OperatorNode, OverNode, PipelineNode, PipelineTarget, ReadOut, SharedBy, SinkNode, SourceNode, SourceTime,
-    StreamRef, WindowJoinNode, WindowNode, WindowStore,
+    StreamRef, TimedJoinNode, WindowJoinNode, WindowNode, WindowStore,
 };
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
@@ -301,7 +302,7 @@ fn operators(program: &Program, sources: &[SourceNode], settings: &Settings) -> 
             .into()
         }
         Operator::Over(spec) => over_node(program, number, spec).into(),
-        Operator::Join(join) => join_node(program, number, join).into(),
+        Operator::Join(join) => join_node(program, number, join),
     });
     operators.collect()
 }
@@ -378,18 +379,18 @@ fn over_node(program: &Program, number: usize, spec: &OverSpec) -> OverNode {
     OverNode { name: program.operator_name(number), passed_times, spec: spec.clone() }
 }
 
-fn join_node(program: &Program, number: usize, join: &StreamJoin) -> WindowJoinNode {
+fn join_node(program: &Program, number: usize, join: &StreamJoin) -> OperatorNode {
     let residual = join.residual.as_ref().map(|residual| Residual {
         columns: residual.columns.clone(),
         schema: residual.schema.clone(),
         test: pelton_compiler::test(&residual.predicate, &residual.schema)
             .expect("planning has given the condition a type"),
     });
-    WindowJoinNode {
-        name: program.operator_name(number),
-        spec: Arc::new(join.spec.clone()),
-        residual,
-        sides: program.feeding(number).enumerate().map(|(port, _)| join.side_of(port)).collect(),
+    let (name, spec) = (program.operator_name(number), Arc::new(join.spec.clone()));
+    let sides = program.feeding(number).enumerate().map(|(port, _)| join.side_of(port)).collect();
+    match join.spec.time {
+        JoinTime::Windows { .. } => WindowJoinNode { name, spec, residual, sides }.into(),
+        JoinTime::Interval { .. } | JoinTime::Nearest { .. } => TimedJoinNode { name, spec, residual, sides }.into(),
     }
 }
 

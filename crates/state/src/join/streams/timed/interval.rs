@@ -41,6 +41,12 @@ impl IntervalJoin {
         }
     }
 
+    /// How long after a row's time it is certain that it has no match, where rows without one leave.
+    pub fn aftermath(&self) -> Micros {
+        let sides = Side::BOTH.into_iter().filter(|&side| self.kind.keeps_unmatched(side));
+        sides.map(|side| self.delay(side)).max().unwrap_or(0)
+    }
+
     /// The times of the rows that one of this side and time matches on the other side.
     fn matches(&self, side: Side, time: Micros) -> (Micros, Micros) {
         match side {

@@ -53,7 +53,7 @@ pub struct TimedJoin {
 /// Which rows match.
 #[derive(Debug)]
 enum Method {
-    Interval(IntervalJoin),
+    Interval(Box<IntervalJoin>),
     Nearest(NearestJoin),
 }
 
@@ -65,7 +65,7 @@ impl TimedJoin {
     pub fn new(spec: Arc<JoinSpec>, residual: Option<Residual>) -> TimedJoin {
         let (kind, has_residual) = (spec.kind, residual.is_some());
         let method = match spec.time {
-            JoinTime::Interval { lower, upper } => Method::Interval(IntervalJoin::new(kind, lower, upper)),
+            JoinTime::Interval { lower, upper } => Method::Interval(Box::new(IntervalJoin::new(kind, lower, upper))),
             JoinTime::Nearest { is_backward, is_strict } => {
                 Method::Nearest(NearestJoin::new(kind, (is_backward, is_strict), has_residual))
             }
@@ -203,6 +203,14 @@ impl TimedJoin {
                 let waiting = nearest.first_waiting().map(|row| self.sides[0].time_of(row));
                 waiting.map_or(joined, |waiting| waiting.min(joined))
             }
+        }
+    }
+
+    /// How much later than a row the last row may be that it has an effect on, where rows leave for want of a match.
+    pub fn aftermath(&self) -> Micros {
+        match &self.method {
+            Method::Interval(interval) => interval.aftermath(),
+            Method::Nearest(_) => 0,
         }
     }
 
