@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, TimestampMillisecondArray};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use chrono::{DateTime, NaiveDateTime, Utc};
 use pelton_data::column::{logical_type, sql_name};
@@ -22,6 +22,16 @@ pub(crate) const BASE_TIME_DEFAULT_MS: i64 = 1_436_918_400_000;
 pub(crate) trait Generator: Send + Sync {
     /// The wanted columns of the rows with these numbers.
     fn columns(&self, rows: Range<u64>) -> Vec<ArrayRef>;
+}
+
+/// A column of type BIGINT.
+pub(crate) fn numbers(values: impl Iterator<Item = i64>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(values))
+}
+
+/// A column of type TIMESTAMP(3).
+pub(crate) fn times(milliseconds: impl Iterator<Item = i64>) -> ArrayRef {
+    Arc::new(TimestampMillisecondArray::from_iter_values(milliseconds))
 }
 
 /// A source of generated rows.

@@ -5,7 +5,7 @@
 //! columns; [`open_sink`] into something that encodes and writes result rows.
 //!
 //! In reading order: [`options`] (what a table's options say), `table` (what a connector is told of a table), [`filesystem`] (files in and out), `generated` (what the
-//! generators share) with [`nexmark`], [`ysb`] and [`datagen`], [`replay`] (any source again and again, from memory), [`mod@print`] and
+//! generators share) with [`nexmark`], [`hdes`], [`ysb`] and [`datagen`], [`replay`] (any source again and again, from memory), [`mod@print`] and
 //! [`blackhole`].
 
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ mod generated;
 
 pub mod nexmark;
 
+pub mod hdes;
+
 pub mod ysb;
 
 pub mod datagen;
@@ -59,6 +61,7 @@ use table::{Open, Opening};
 enum Connector {
     Filesystem,
     Nexmark,
+    Hdes,
     Ysb,
     Datagen,
     Print,
@@ -69,6 +72,7 @@ enum Connector {
 const CONNECTORS: &[(&str, Connector)] = &[
     ("filesystem", Connector::Filesystem),
     ("nexmark", Connector::Nexmark),
+    ("hdes", Connector::Hdes),
     ("ysb", Connector::Ysb),
     ("datagen", Connector::Datagen),
     ("print", Connector::Print),
@@ -84,7 +88,7 @@ impl Connector {
     /// Whether rows are made rather than read, at a pace of their own.
     fn has_pace(self, options: &Options) -> Result<bool, ConnectorError> {
         match self {
-            Connector::Nexmark | Connector::Datagen => Ok(true),
+            Connector::Nexmark | Connector::Hdes | Connector::Datagen => Ok(true),
             Connector::Ysb => ysb::has_pace(options),
             Connector::Filesystem | Connector::Print | Connector::Blackhole => Ok(false),
         }
@@ -95,6 +99,7 @@ impl Connector {
         let generated = match self {
             Connector::Filesystem => return filesystem::source(request, options),
             Connector::Nexmark => nexmark::open_source(request, options)?,
+            Connector::Hdes => hdes::open_source(request, options)?,
             Connector::Ysb => ysb::open_source(request, options)?,
             Connector::Datagen => datagen::open_source(request, options)?,
             Connector::Print => return Err(sink_only("print")),
@@ -108,6 +113,7 @@ impl Connector {
         let sink: Box<dyn Sink> = match self {
             Connector::Filesystem => return filesystem::sink(request, options),
             Connector::Nexmark => return Err(source_only("nexmark")),
+            Connector::Hdes => return Err(source_only("hdes")),
             Connector::Ysb => return Err(source_only("ysb")),
             Connector::Datagen => return Err(source_only("datagen")),
             Connector::Print => print::open_sink(request, options)?,
@@ -120,6 +126,7 @@ impl Connector {
         match self {
             Connector::Filesystem => Ok(true),
             Connector::Nexmark => Ok(nexmark::is_bounded(options)),
+            Connector::Hdes => Ok(hdes::is_bounded(options)),
             Connector::Ysb => ysb::is_bounded(options),
             Connector::Datagen => Ok(datagen::is_bounded(options)),
             Connector::Print => Err(sink_only("print")),
@@ -238,6 +245,7 @@ pub fn declared(options: &BTreeMap<String, String>) -> Result<Option<Declared>, 
     match Connector::of(&options)? {
         Connector::Filesystem => filesystem::declared(&options),
         Connector::Nexmark => nexmark::declared_schema(&options).map(Declared::of).map(Some),
+        Connector::Hdes => hdes::declared_schema(&options).map(Declared::of).map(Some),
         Connector::Ysb => ysb::declared_schema(&options).map(Declared::of).map(Some),
         Connector::Datagen | Connector::Print | Connector::Blackhole => Ok(None),
     }
@@ -265,6 +273,7 @@ pub fn physical_schema(request: &TableRequest) -> Result<SchemaRef, ConnectorErr
     let options = Options::new(&request.options);
     match Connector::of(&options)? {
         Connector::Nexmark => generated::physical_schema(request, &nexmark::declared_schema(&options)?),
+        Connector::Hdes => generated::physical_schema(request, &hdes::declared_schema(&options)?),
         Connector::Ysb => generated::physical_schema(request, &ysb::declared_schema(&options)?),
         Connector::Filesystem | Connector::Datagen | Connector::Print | Connector::Blackhole => {
             Ok(request.schema.clone())

@@ -7,7 +7,8 @@ use arrow::array::ArrayRef;
 
 use super::text::padding;
 use super::timeline::Kind;
-use super::{FIRST_ID, HOT_GROUP, World, numbers, times};
+use super::{FIRST_ID, HOT_GROUP, World};
+use crate::generated::{numbers, times};
 use crate::random::Stream;
 
 /// A column of `auction`.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 
 use super::text::{CHANNELS, CHANNELS_HOT, padding};
-use super::{FIRST_ID, HOT_GROUP, LEAD, World, numbers, times};
+use super::{FIRST_ID, HOT_GROUP, LEAD, World};
+use crate::generated::{numbers, times};
 use crate::random::{Draw, Stream};
 
 /// A column of `bid`.

@@ -22,12 +22,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array, TimestampMillisecondArray, UInt32Array};
+use arrow::array::{ArrayRef, Int32Array, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use pelton_runtime::source::Source;
 
-use crate::generated::{GeneratedSource, Generator, Pace, batch_schema, match_columns, positive_or_default};
+use crate::generated::{GeneratedSource, Generator, Pace, batch_schema, match_columns, positive_or_default, times};
 use crate::options::Options;
 use crate::random::Draw;
 use crate::{ConnectorError, TableRequest};
@@ -324,14 +324,6 @@ impl Union {
         });
         Union { events, of_kind }
     }
-}
-
-fn numbers(values: impl Iterator<Item = i64>) -> ArrayRef {
-    Arc::new(Int64Array::from_iter_values(values))
-}
-
-fn times(milliseconds: impl Iterator<Item = i64>) -> ArrayRef {
-    Arc::new(TimestampMillisecondArray::from_iter_values(milliseconds))
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use arrow::array::ArrayRef;
 use pelton_data::column::TextPool;
 
 use super::text::{Text, padding};
-use super::{FIRST_ID, World, numbers, times};
+use super::{FIRST_ID, World};
+use crate::generated::{numbers, times};
 use crate::random::Stream;
 
 /// A column of `person`.

@@ -99,6 +99,7 @@ pub const GROUPS: &[OptionGroup] = &[
     OptionGroup { name: "filesystem", of: Owner::Connector, options: FILESYSTEM },
     OptionGroup { name: "datagen", of: Owner::Connector, options: DATAGEN },
     OptionGroup { name: "nexmark", of: Owner::Connector, options: NEXMARK },
+    OptionGroup { name: "hdes", of: Owner::Connector, options: HDES },
     OptionGroup { name: "ysb", of: Owner::Connector, options: YSB },
     OptionGroup { name: "print", of: Owner::Connector, options: PRINT },
     OptionGroup { name: "blackhole", of: Owner::Connector, options: &[] },
@@ -110,7 +111,7 @@ pub const GROUPS: &[OptionGroup] = &[
 ];
 
 /// The names of the connectors.
-pub const CONNECTOR_NAMES: &[&str] = &["filesystem", "nexmark", "ysb", "datagen", "print", "blackhole"];
+pub const CONNECTOR_NAMES: &[&str] = &["filesystem", "nexmark", "hdes", "ysb", "datagen", "print", "blackhole"];
 
 /// The names of the formats.
 pub const FORMAT_NAMES: &[&str] = &["csv", "json", "parquet", "raw"];
@@ -426,6 +427,39 @@ const NEXMARK: &[OptionEntry] = &[
     option("person.avg-size", Count, "200", Read, "Bytes of a record, which `extra` pads it to."),
     option("auction.avg-size", Count, "500", Read, "Bytes of a record, which `extra` pads it to."),
     option("bid.avg-size", Count, "100", Read, "Bytes of a record, which `extra` pads it to."),
+];
+
+const HDES: &[OptionEntry] = &[
+    option(
+        "table",
+        Choice(&["events", "bid", "auction"]),
+        "events",
+        Read,
+        "Events with a value, or the bids or auctions of NexmarkLight.",
+    ),
+    option("stream", Count, "1", Read, "The number of the stream: it decides which values are its own. Of `events`."),
+    option("own-values", Count, "10000", Read, "Values that this stream alone has. Of `events`."),
+    option("shared-values", Count, "1", Read, "Values that all streams have, from 1. Of `events`."),
+    option(
+        "values",
+        Choice(&["cyclic", "random"]),
+        "cyclic",
+        Read,
+        "Values come one after the other, again and again, as in the paper, or are random. Of `events`.",
+    ),
+    option("rows", Number, "", Read, "The table ends after so many rows; without it, it does not end."),
+    option(
+        "rows-per-second",
+        Count,
+        "1000000",
+        Read,
+        "Rows a second: of event time, and of real time where `pace` is `real-time`.",
+    ),
+    PACE_FLAT_OUT,
+    ON_OVERLOAD,
+    ON_OVERLOAD_DELAY,
+    SEED,
+    BASE_TIME,
 ];
 
 const YSB: &[OptionEntry] = &[

@@ -21,15 +21,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{
-    ArrayRef, DictionaryArray, Int8Array, Int32Array, Int64Array, StringViewArray, TimestampMillisecondArray,
-    UInt8Array,
-};
+use arrow::array::{ArrayRef, DictionaryArray, Int8Array, Int32Array, StringViewArray, UInt8Array};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use pelton_runtime::source::Source;
 
 use crate::generated::{
-    BASE_TIME_DEFAULT_MS, EventTimes, GeneratedSource, Generator, Pace, batch_schema, match_columns, positive,
+    BASE_TIME_DEFAULT_MS, EventTimes, GeneratedSource, Generator, Pace, batch_schema, match_columns, numbers, positive,
+    times,
 };
 use crate::options::Options;
 use crate::random::{Divisor, Stream};
@@ -269,8 +267,8 @@ impl Ysb {
             Column::AdType => self.kinds::<{ AD_TYPES.len() as u32 }>(self.ad_type, &self.ad_types, rows),
             Column::EventType => self.kinds::<{ EVENT_TYPES.len() as u32 }>(self.event_type, &self.event_types, rows),
             Column::EventTime => {
-                let times = self.times.expect("only events have this column, and they have times");
-                Arc::new(TimestampMillisecondArray::from_iter_values(rows.map(|row| times.at_ms(row))))
+                let event_times = self.times.expect("only events have this column, and they have times");
+                times(rows.map(|row| event_times.at_ms(row)))
             }
             Column::Ip => Arc::new(Int32Array::from_iter_values(rows.map(|row| self.ip.at(row).0 as i32))),
             Column::Value => numbers(rows.map(|row| i64::from(self.value.at(row).below(100)))),
@@ -298,10 +296,6 @@ impl Generator for Ysb {
     fn columns(&self, rows: Range<u64>) -> Vec<ArrayRef> {
         self.columns.iter().map(|&column| self.column(column, rows.clone())).collect()
     }
-}
-
-fn numbers(values: impl Iterator<Item = i64>) -> ArrayRef {
-    Arc::new(Int64Array::from_iter_values(values))
 }
 
 #[cfg(test)]
