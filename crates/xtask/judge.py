@@ -5,6 +5,7 @@
 """
 
 import gzip
+import inspect
 import math
 import pathlib
 import re
@@ -19,28 +20,45 @@ RELATIVE_TOLERANCE = 1e-9
 
 
 def equity_ticks_2013(raw: pathlib.Path, data: pathlib.Path) -> None:
-    """All trades in one file in order of time; the raw files are one a symbol and day, which only their names tell."""
-    (data / "trades").mkdir()
-    for path in sorted((raw / "zips").glob("*_trade.zip")):
-        with zipfile.ZipFile(path) as archive:
-            archive.extractall(data / "trades")
+    """All trades in one file and all quotes in another, in order of time; the raw files are one a symbol and day, which only their names tell."""
+    symbol = "upper(regexp_extract(filename, '_([a-z]+)_', 1))"
+    time = "strptime(regexp_extract(filename, '(\\d{8})_', 1), '%Y%m%d') + to_milliseconds(column0::BIGINT)"
+    for kind in ["trade", "quote"]:
+        (data / kind).mkdir(exist_ok=True)
+        for path in sorted((raw / "zips").glob(f"*_{kind}.zip")):
+            with zipfile.ZipFile(path) as archive:
+                archive.extractall(data / kind)
     duckdb.sql(
         f"""
         COPY (
             SELECT
-                upper(regexp_extract(filename, '_([a-z]+)_Trade_Tick', 1)) AS symbol,
-                strftime(
-                    strptime(regexp_extract(filename, '(\\d{{8}})_', 1), '%Y%m%d') + to_milliseconds(column0),
-                    '%Y-%m-%d %H:%M:%S.%g'
-                ) AS ts,
+                {symbol} AS symbol,
+                strftime({time}, '%Y-%m-%d %H:%M:%S.%g') AS ts,
                 column1 AS price,
                 column2 AS volume,
                 column3 AS exchange
-            FROM read_csv('{data}/trades/*.csv', header = false, filename = true)
+            FROM read_csv('{data}/trade/*.csv', header = false, filename = true)
             ORDER BY ts
         ) TO '{data}/trades.csv' (HEADER)
         """
     )
+    duckdb.sql(
+        f"""
+        COPY (
+            SELECT
+                {symbol} AS symbol,
+                ({time})::TIMESTAMP_MS AS ts,
+                column1::BIGINT AS bid,
+                column2::BIGINT AS bid_size,
+                column3::BIGINT AS ask,
+                column4::BIGINT AS ask_size
+            FROM read_csv('{data}/quote/*.csv', header = false, filename = true, all_varchar = true)
+            ORDER BY ts
+        ) TO '{data}/quotes.parquet'
+        """
+    )
+    for kind in ["trade", "quote"]:
+        shutil.rmtree(data / kind)
 
 
 def google_cluster_task_events(raw: pathlib.Path, data: pathlib.Path) -> None:
@@ -57,6 +75,7 @@ def linear_road_lightsaber(raw: pathlib.Path, data: pathlib.Path) -> None:
 
 def linear_road_driver_sample(raw: pathlib.Path, data: pathlib.Path) -> None:
     shutil.copy(raw / "as_logged_20000.csv", data / "reports_as_logged.csv")
+    shutil.copy(raw / "lr_0_323s_sorted.csv", data / "reports_sorted.csv")
 
 
 def wikipedia_edits_2015(raw: pathlib.Path, data: pathlib.Path) -> None:
@@ -90,11 +109,12 @@ def prepare(example: pathlib.Path, raw: pathlib.Path) -> None:
     layout = next(layout for layout in LAYOUTS if layout.__name__ == name)
     data = pathlib.Path("data")
     ready = data / f"{name}.ready"
-    if ready.exists():
+    version = inspect.getsource(layout)
+    if ready.exists() and ready.read_text() == version:
         return
     data.mkdir(exist_ok=True)
     layout(raw / name, data)
-    ready.touch()
+    ready.write_text(version)
 
 
 def compare(example: pathlib.Path, result: pathlib.Path) -> None:

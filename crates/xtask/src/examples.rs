@@ -13,6 +13,15 @@ pub struct Example {
     pub path: PathBuf,
     /// Whether it reads `data/`, which only the judge prepares: its first lines say so.
     pub needs_data: bool,
+    /// Generated tables that DuckDB reads as the engine writes them: a line `-- dumped: TABLE, …` names them.
+    pub dumped: Vec<String>,
+}
+
+impl Example {
+    /// Whether DuckDB can say what its rows are.
+    pub fn is_judged(&self) -> bool {
+        self.needs_data || !self.dumped.is_empty()
+    }
 }
 
 /// All scripts, by name.
@@ -28,7 +37,9 @@ pub fn list(root: &Path) -> Result<Vec<Example>, String> {
         if path.extension().is_some_and(|extension| extension == "sql") {
             let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            examples.push(Example { name, path, needs_data: text.contains("\n-- data: ") });
+            let dumped = text.lines().find_map(|line| line.strip_prefix("-- dumped: "));
+            let dumped = dumped.into_iter().flat_map(|names| names.split(", ")).map(str::to_string).collect();
+            examples.push(Example { name, path, needs_data: text.contains("\n-- data: "), dumped });
         }
     }
     examples.sort_by(|a, b| a.name.cmp(&b.name));

@@ -1,11 +1,12 @@
-//! `cargo xtask judge`: DuckDB computes what examples compute, from the same real data, and both must agree.
+//! `cargo xtask judge`: DuckDB computes what examples compute, from the same data, and both must agree.
 //!
 //! An example with a line `-- data: NAME` reads `data/…` in its working directory, which `judge.py` prepares from the raw files;
 //! `examples/judge/EXAMPLE.sql` is the same question in DuckDB's SQL over the raw files.
+//! An example with a line `-- dumped: TABLE, …` generates these tables: the engine writes all of their rows to `data/EXAMPLE/TABLE.csv`, which DuckDB reads.
 //! A line `-- judged: the last row of each COLUMN, …` is for windows that late rows correct: only the last report of each counts.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use crate::examples::{self, Example};
 use crate::steps;
@@ -31,7 +32,7 @@ pub fn run(root: &Path, names: &[&str]) -> Result<String, String> {
     let (python, pelton) = (python(&place)?, examples::pelton(root)?);
     let mut judged = 0;
     for example in &examples {
-        if example.needs_data && (names.is_empty() || names.contains(&example.name.as_str())) {
+        if example.is_judged() && (names.is_empty() || names.contains(&example.name.as_str())) {
             judge(root, example, [&python, &pelton], &place, &data)?;
             judged += 1;
         }
@@ -52,19 +53,44 @@ fn judge(
         command.current_dir(place).arg(&script).arg(action).arg(&example.path).arg(data);
         command
     };
-    steps::run(&mut ask("prepare"))?;
-    let ours = Command::new(pelton)
-        .current_dir(place)
-        .args(["run", "--format", "csv"])
-        .arg(&example.path)
-        .output()
-        .map_err(|error| format!("{}: {error}", example.name))?;
-    if !ours.status.success() {
-        return Err(format!("examples/{}.sql: {}", example.name, String::from_utf8_lossy(&ours.stderr)));
+    if example.needs_data {
+        steps::run(&mut ask("prepare"))?;
+    }
+    for table in &example.dumped {
+        dump(example, table, pelton, place)?;
     }
     let result = place.join(format!("{}.csv", example.name));
-    std::fs::write(&result, &ours.stdout).map_err(|error| format!("{}: {error}", result.display()))?;
+    write_rows(example, &example.path, pelton, place, &result)?;
     steps::run(ask("compare").arg(&result))
+}
+
+/// Has the engine write all rows of a table that an example creates, as the statement `CREATE TABLE` there says.
+fn dump(example: &Example, table: &str, pelton: &Path, place: &Path) -> Result<(), String> {
+    let text =
+        std::fs::read_to_string(&example.path).map_err(|error| format!("{}: {error}", example.path.display()))?;
+    let begin = text.find(&format!("CREATE TABLE {table} "));
+    let statement = begin.and_then(|begin| text[begin..].split_once(";\n"));
+    let (statement, _) =
+        statement.ok_or_else(|| format!("examples/{}.sql: there is no CREATE TABLE {table}", example.name))?;
+    let folder = place.join("data").join(&example.name);
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let script = folder.join(format!("{table}.sql"));
+    std::fs::write(&script, format!("{statement};\nSELECT * FROM {table};\n"))
+        .map_err(|error| format!("{}: {error}", script.display()))?;
+    write_rows(example, &script, pelton, place, &folder.join(format!("{table}.csv")))
+}
+
+/// Writes the rows of a script to a file.
+fn write_rows(example: &Example, script: &Path, pelton: &Path, place: &Path, result: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", example.name);
+    let rows = std::fs::File::create(result).map_err(failed)?;
+    let mut command = Command::new(pelton);
+    command.current_dir(place).args(["run", "--format", "csv"]).arg(script).stdout(rows);
+    let output = command.stderr(Stdio::piped()).spawn().and_then(Child::wait_with_output).map_err(failed)?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("examples/{}.sql: {}", example.name, String::from_utf8_lossy(&output.stderr))),
+    }
 }
 
 /// A Python that has DuckDB, in an environment of its own under the target directory.
