@@ -177,6 +177,7 @@ impl Lowering<'_> {
         for branch in &mut relation.branches {
             self.check_not_cut(branch)?;
             let time = branch.columns[index].clone();
+            self.check_time_of_join(branch.input, &time, self.locations.window)?;
             let keys =
                 node.keys.iter().map(|key| Ok(branch.columns[node.input.schema().index_of_column(key)?].clone()));
             let keys = keys.collect::<Result<_>>()?;

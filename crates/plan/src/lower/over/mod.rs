@@ -198,6 +198,9 @@ impl Lowering<'_> {
             let place = self.locations.over_order(Some(name));
             return Err(external(PlanError::unsupported(place, construct, AGGREGATE_FIRST)));
         }
+        for (branch, time) in collector.branches.iter().zip(&times) {
+            self.check_time_of_join(branch.input, time, self.locations.over_order(Some(name)))?;
+        }
         let Added::Column(column) = collector.add(times, name)? else { unreachable!("a column is no constant") };
         let data_type = collector.fields[column].data_type();
         Ok(TimeColumn::new(column, data_type).expect("a time attribute is a timestamp"))

@@ -1,13 +1,15 @@
 //! Joins of two streams: rows of both sides that are in the same window.
 //!
 //! Each side is one or more pipelines, which select rows and compute keys, and feed the ports of one operator: first those of the left side.
-//! In reading order: `windows` (which joins are of windows), `side` (the columns of a side's rows), `residual` (conditions beside the keys), `time` (the event time of what leaves).
+//! In reading order: `windows` (which joins are of windows), `side` (the columns of a side's rows), `sessions` (rows with the bounds of their sessions), `residual` (conditions beside the keys), `time` (the event time of what leaves).
 
 mod residual;
 
 mod side;
 
 mod time;
+
+mod sessions;
 
 mod windows;
 
@@ -76,11 +78,17 @@ impl Lowering<'_> {
         if is_swapped {
             plans.reverse();
         }
-        let mut side =
-            |plan: &LogicalPlan| Ok::<_, DataFusionError>(SideRows::new(self.relation(plan)?, plan.schema().clone()));
+        let mut side = |plan: &LogicalPlan| self.side_rows(plan);
         let sides = [side(plans[0])?, side(plans[1])?];
         let parts = JoinParts { join, kind, sides, is_swapped };
         self.window_join(parts).map(Some)
+    }
+
+    /// The rows of a side. Those of sessions are known with the bounds of theirs when these are over.
+    fn side_rows(&mut self, plan: &LogicalPlan) -> Result<SideRows> {
+        let relation = self.relation(plan)?;
+        let relation = self.with_bounds_of_sessions(relation, plan)?;
+        Ok(SideRows::new(relation, plan.schema().clone()))
     }
 
     fn refused_stream_join(&self, construct: &str, hint: &str) -> DataFusionError {

@@ -3,12 +3,33 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Schema};
+use datafusion_common::Result;
 use datafusion_expr::Expr;
 use pelton_data::join::{JoinColumn, Side, WindowBound};
 
 use crate::bind::names::Names;
+use crate::errors::{Place, PlanError, external};
+use crate::lower::Lowering;
 use crate::lower::scope::INPUT;
-use crate::pipeline::StreamJoin;
+use crate::pipeline::{Operator, StreamJoin, StreamRef};
+
+impl Lowering<'_> {
+    /// Refuses to go by a column of a join's results that no watermark runs along; `place` is that of what goes by it.
+    pub(crate) fn check_time_of_join(&self, input: StreamRef, time: &Expr, place: Option<Place>) -> Result<()> {
+        let StreamRef::Operator(number) = input else { return Ok(()) };
+        let Operator::Join(join) = &self.unbound.operators[number] else { return Ok(()) };
+        if join.window_column(time) == Some((WindowBound::Time, None)) {
+            return Ok(());
+        }
+        let name = match time {
+            Expr::Column(column) => column.name.as_str(),
+            _ => "this column",
+        };
+        let construct = format!("{name} as the time of rows that a join of windows has put together");
+        let hint = "use window_time of a side whose rows are always there, or GROUP BY window_start, window_end";
+        Err(external(PlanError::unsupported(place, construct, hint)))
+    }
+}
 
 impl StreamJoin {
     /// The bound of the windows of pairs that an expression over what leaves is: a column, or `COALESCE` of that of both sides.
