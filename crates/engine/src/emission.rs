@@ -1,6 +1,8 @@
 //! When windows are reported besides when their time has come: what `SET 'table.exec.emit.…'` asks for, and which queries it can be asked of.
 
+use pelton_data::Micros;
 use pelton_data::arrangement::Arrangement;
+use pelton_data::join::JoinTime;
 use pelton_data::window::Emission;
 use pelton_plan::PlanError;
 use pelton_plan::pipeline::{Operator, Output, Pipeline, Program, StreamRef, Window};
@@ -27,6 +29,19 @@ pub(crate) fn emission(program: &Program, window: usize, settings: &Settings) ->
         true => Emission { delay: lateness, ..Emission::default() },
         false => Emission { lateness, early_after, delay: 0 },
     }
+}
+
+/// How much later than their end windows are joined: pairs cannot be taken back, so they come once, when no row can change them.
+pub(crate) fn join_delay(program: &Program, join: usize, settings: &Settings) -> Micros {
+    if has_late_rows(program, join) { wanted(settings).lateness } else { 0 }
+}
+
+/// Whether rows are joined by their windows.
+fn joins_windows(program: &Program) -> bool {
+    program
+        .operators
+        .iter()
+        .any(|operator| matches!(operator, Operator::Join(join) if matches!(join.spec.time, JoinTime::Windows { .. })))
 }
 
 /// The windows that are shorter than their input.
@@ -119,6 +134,9 @@ fn check_setting(program: &Program, setting: &str) -> Result<(), Error> {
     let is_early = setting == EARLY_FIRE;
     if program.windows().any(|(_, window)| window.window.counts_rows()) {
         return refused("windows that count rows", "", "");
+    }
+    if is_early && joins_windows(program) {
+        return refused("joins of windows", "a pair would leave more than once: ", "");
     }
     let mut cut = cut(program).peekable();
     if cut.peek().is_none() && has_overs(program) {

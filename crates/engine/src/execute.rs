@@ -302,7 +302,7 @@ fn operators(program: &Program, sources: &[SourceNode], settings: &Settings) -> 
             .into()
         }
         Operator::Over(spec) => over_node(program, number, spec).into(),
-        Operator::Join(join) => join_node(program, number, join),
+        Operator::Join(join) => join_node(program, number, join, settings),
     });
     operators.collect()
 }
@@ -379,7 +379,7 @@ fn over_node(program: &Program, number: usize, spec: &OverSpec) -> OverNode {
     OverNode { name: program.operator_name(number), passed_times, spec: spec.clone() }
 }
 
-fn join_node(program: &Program, number: usize, join: &StreamJoin) -> OperatorNode {
+fn join_node(program: &Program, number: usize, join: &StreamJoin, settings: &Settings) -> OperatorNode {
     let residual = join.residual.as_ref().map(|residual| Residual {
         columns: residual.columns.clone(),
         schema: residual.schema.clone(),
@@ -389,7 +389,10 @@ fn join_node(program: &Program, number: usize, join: &StreamJoin) -> OperatorNod
     let (name, spec) = (program.operator_name(number), Arc::new(join.spec.clone()));
     let sides = program.feeding(number).enumerate().map(|(port, _)| join.side_of(port)).collect();
     match join.spec.time {
-        JoinTime::Windows { .. } => WindowJoinNode { name, spec, residual, sides }.into(),
+        JoinTime::Windows { .. } => {
+            let delay = emission::join_delay(program, number, settings);
+            WindowJoinNode { name, spec, residual, sides, delay }.into()
+        }
         JoinTime::Interval { .. } | JoinTime::Nearest { .. } => TimedJoinNode { name, spec, residual, sides }.into(),
     }
 }

@@ -17,7 +17,8 @@ use pelton_state::kernel::KernelError;
 use crate::clock::Clock;
 use crate::scheduler::wake::Awaited;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use size::{Beyond, Bytes};
+use size::Beyond;
+pub(crate) use size::Bytes;
 
 /// The largest part of the time that measuring may take is one of so many.
 const MEASURING_PART: u64 = 100;

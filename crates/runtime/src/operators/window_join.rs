@@ -4,6 +4,8 @@
 
 use std::sync::{Arc, PoisonError};
 
+use arrow::array::TimestampMicrosecondArray;
+use arrow::util::display::array_value_to_string;
 use pelton_data::join::{JoinSpec, JoinTime, Side};
 use pelton_data::window::{Emission, Window};
 use pelton_data::{Block, Micros, TimeColumn};
@@ -11,11 +13,12 @@ use pelton_state::join::streams::{Residual, WindowJoin, WindowPairs, WindowPart}
 use pelton_state::kernel::{KernelCall, KernelError};
 use pelton_state::snapshot::{restore, take};
 
-use super::window::{WindowControl, assign};
+use super::window::{WindowControl, assign, delayed};
 use super::{
     Advanced, Control, Due, Holding, Leaving, Left, OpenWindows, OperatorNode, Restored, SnapshotError, Start,
     StatefulOperator,
 };
+use crate::memory::budget::Bytes;
 use crate::operators::context::{RunContext, TaskContext};
 use crate::state::finished::{Finished, Output};
 use crate::sync::{Mutex, MutexGuard};
@@ -30,6 +33,8 @@ pub struct WindowJoinNode {
     pub residual: Option<Residual>,
     /// The side that each port feeds.
     pub sides: Vec<Side>,
+    /// So long after their end windows are joined, in microseconds: rows that come until then count as if they were in time.
+    pub delay: Micros,
 }
 
 struct WindowJoinOperator {
@@ -105,7 +110,22 @@ impl WindowJoinOperator {
 
     fn charge_now(&self, closing: Option<&Closing>, run: RunContext<'_>) -> Result<(), KernelError> {
         let bytes = self.open().rows.bytes() + closing.map_or(0, |closing| closing.pairs.bytes());
-        run.account.charge_now(self.index(), 0, bytes)
+        run.account.charge_now(self.index(), 0, bytes).map_err(|error| self.with_largest(error))
+    }
+
+    /// The error where state would take more than allowed, with where most of the rows are.
+    fn with_largest(&self, error: KernelError) -> KernelError {
+        let (KernelError::State(message), Some((side, end, bytes))) = (&error, self.open().rows.largest()) else {
+            return error;
+        };
+        let side = if side == Side::Left { "left" } else { "right" };
+        let end = array_value_to_string(&TimestampMicrosecondArray::from(vec![end]), 0).unwrap_or_default();
+        let (bytes, end) = (Bytes(bytes), end.replace('T', " "));
+        KernelError::State(format!("{message}; the {side} side has {bytes} of rows in the window that ends at {end}"))
+    }
+
+    fn emission(&self) -> Emission {
+        Emission { delay: self.node.delay, ..Emission::default() }
     }
 
     fn put_back(&self, open: &mut OpenRows, bytes: &[u8]) -> Result<(), SnapshotError> {
@@ -132,9 +152,13 @@ impl StatefulOperator for WindowJoinOperator {
         self.node.spec.output_time
     }
 
+    fn delay(&self) -> Micros {
+        self.node.delay
+    }
+
     fn start(&mut self, start: &Start) -> Box<dyn Control> {
         self.index = Some(start.index);
-        Box::new(WindowControl::new(self.windows[0], Emission::default(), false))
+        Box::new(WindowControl::new(self.windows[0], self.emission(), false))
     }
 
     fn take(
@@ -151,7 +175,8 @@ impl StatefulOperator for WindowJoinOperator {
         let side = self.node.sides[port];
         let window = &self.windows[side.port()];
         let slices = std::mem::take(&mut context.buffers.slices);
-        let assignment = assign(block, window, 0, slices);
+        let delayed = (self.node.delay > 0).then(|| delayed(block, self.emission()));
+        let assignment = assign(delayed.as_ref().unwrap_or(block), window, 0, slices);
         let mut mask = std::mem::take(&mut context.scratch.slice_mask);
         for slice in &assignment.slices {
             let mut output = Output::default();
@@ -167,6 +192,9 @@ impl StatefulOperator for WindowJoinOperator {
         finished.slices = assignment.slices.len();
         context.buffers.slices = assignment.slices;
         finished.late.extend(assignment.late.take(block, self.index(), Some(window)));
+        // Rows are told how far time had come, not how far it had for windows that are delayed.
+        let late = finished.late.iter_mut().flat_map(|late| &mut late.rows.1);
+        late.for_each(|row| row.watermark = row.watermark.saturating_add(self.node.delay));
         Ok(())
     }
 
@@ -176,7 +204,8 @@ impl StatefulOperator for WindowJoinOperator {
             return Ok(());
         }
         let closing = self.closing().as_ref().map_or(0, |closing| closing.pairs.bytes());
-        run.account.charge(self.index(), 0, run.clock, || self.open().rows.bytes() + closing)
+        let charged = run.account.charge(self.index(), 0, run.clock, || self.open().rows.bytes() + closing);
+        charged.map_err(|error| self.with_largest(error))
     }
 
     fn advance<'a>(&'a self, due: Due, context: &'a TaskContext<'_>) -> Result<Advanced<'a>, KernelError> {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A size as people write it, in the largest unit of which there is a whole one.
-pub(super) struct Bytes(pub usize);
+pub(crate) struct Bytes(pub usize);
 
 /// A size beyond one that is allowed, in the unit of that one, with as many digits as it takes to see that it is.
 pub(super) struct Beyond {

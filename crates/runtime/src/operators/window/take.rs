@@ -136,7 +136,7 @@ impl WindowOperator {
 }
 
 /// The same rows behind a watermark that is as far back as windows are delayed.
-fn delayed(block: &Block, emission: Emission) -> Block {
+pub(crate) fn delayed(block: &Block, emission: Emission) -> Block {
     let mut block = block.clone();
     let stamp = &mut block.stamp;
     stamp.watermark_before = emission.delayed(stamp.watermark_before);

@@ -242,6 +242,14 @@ impl WindowJoin {
         self.bytes
     }
 
+    /// The side and the first window of the slice that takes the most bytes, and how many these are.
+    pub fn largest(&self) -> Option<(Side, Micros, usize)> {
+        let slices = Side::BOTH.into_iter().flat_map(|side| {
+            self.sides[side.port()].iter().map(move |(slice, rows)| (side, slice.first_end, rows.bytes()))
+        });
+        slices.max_by_key(|(_, _, bytes)| *bytes)
+    }
+
     /// Slices that are open, of the side that has more.
     pub fn slices(&self) -> usize {
         self.sides.iter().map(BTreeMap::len).max().unwrap_or(0)
