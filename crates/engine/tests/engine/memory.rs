@@ -75,6 +75,27 @@ fn a_query_that_takes_too_much_fails_alone_and_gives_back_what_it_had() {
     }
 }
 
+/// A window of a join that does not fit ends its query alone, and says which side it is.
+#[test]
+fn a_joined_window_that_takes_too_much_ends_its_query_alone() {
+    for workers in ["1", "2"] {
+        let session = session(workers, 600_000);
+        add_table(&session, "few", 10);
+        session.set("pelton.memory", "4 mb").unwrap();
+        let modest = groups(&session, 60_000);
+        let joined = "SELECT n.i FROM TUMBLE(TABLE n, DESCRIPTOR(at), INTERVAL '1' DAY) AS n
+             JOIN TUMBLE(TABLE few, DESCRIPTOR(at), INTERVAL '1' DAY) AS few
+             ON n.i = few.i AND n.window_start = few.window_start AND n.window_end = few.window_end";
+        let error = failure(&mut session.sql(joined).unwrap());
+        for part in
+            ["its state takes ", "the left side has ", "MiB of rows in the window that ends at 2020-01-02 00:00:00"]
+        {
+            assert!(error.contains(part), "{part} is not in {error}");
+        }
+        assert_eq!(count(&modest.collect().unwrap()), 11);
+    }
+}
+
 #[test]
 fn an_operator_has_a_limit_of_its_own() {
     let session = session("1", 600_000);
