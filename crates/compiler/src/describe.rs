@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use pelton_data::aggregate::Accumulate;
+use pelton_data::join::JoinKind;
 use pelton_plan::pipeline::Program;
 use pelton_state::join::Shape;
 
@@ -53,10 +54,17 @@ pub(crate) fn describe_kernel(kernel: &CompiledKernel) -> KernelDescription {
     for step in &kernel.steps {
         match step.as_ref() {
             CompiledStep::Keep { code, .. } => writer.keep(code),
-            CompiledStep::Lookup { keys, keep_unmatched, .. } => {
-                let kept = if *keep_unmatched { ", rows without a match stay" } else { "" };
+            CompiledStep::Lookup { keys, kind, conditions, .. } => {
+                let kept = match kind {
+                    JoinKind::Inner | JoinKind::Right => "",
+                    JoinKind::Left | JoinKind::Full => ", rows without a match stay",
+                    JoinKind::Semi => ", rows with a match stay",
+                    JoinKind::Anti => ", rows without a match alone stay",
+                };
                 let keys = writer.projection(keys);
-                writer.line(0, &format!("look up {}{kept}", keys.join(", ")));
+                let keys = if keys.is_empty() { "all rows".to_owned() } else { keys.join(", ") };
+                writer.line(0, &format!("look up {keys}{kept}"));
+                conditions.iter().for_each(|code| writer.condition(code));
             }
         }
     }
@@ -91,6 +99,11 @@ impl Writer<'_> {
     fn keep(&mut self, code: &Loop) {
         let predicate = self.root(code.effect.root());
         self.line(0, &format!("for each row keep where {predicate}"));
+    }
+
+    fn condition(&mut self, code: &Loop) {
+        let predicate = self.root(code.effect.root());
+        self.line(1, &format!("for each pair keep where {predicate}"));
     }
 
     fn aggregation(&mut self, aggregation: &crate::kernel::aggregate::Aggregation) {

@@ -10,6 +10,7 @@ use datafusion_physical_expr::expressions::col;
 use pelton_compiler::{compile, entry_layout, interpret};
 use pelton_data::Block;
 use pelton_data::aggregate::Accumulator;
+use pelton_data::join::JoinKind;
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window};
 use pelton_state::join::{Bucket, Lookups, Shape};
 use pelton_state::kernel::{Kernel, KernelInput, Scratch};
@@ -53,7 +54,8 @@ fn program(counts: bool) -> Program {
     let lookup = Step::Lookup {
         table: 0,
         keys: vec![col("k", &input).unwrap()],
-        keep_unmatched: false,
+        kind: JoinKind::Inner,
+        conditions: Vec::new(),
         columns: vec![1],
         fields: vec![found.fields()[1].clone()],
     };

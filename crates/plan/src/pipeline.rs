@@ -15,7 +15,7 @@ use pelton_data::Micros;
 use pelton_data::TimeColumn;
 use pelton_data::aggregate::{Accumulator, Holistic};
 use pelton_data::arrangement::Arrangement;
-use pelton_data::join::{JoinColumn, JoinSpec, Side, WindowBound};
+use pelton_data::join::{JoinColumn, JoinKind, JoinSpec, Side, WindowBound};
 use pelton_data::over::OverSpec;
 use pelton_data::ranking::Ranking;
 pub use pelton_data::window::{Combination, SessionSlots, Window};
@@ -290,13 +290,15 @@ pub enum Step {
     Lookup {
         /// `Program::lookups[i]`.
         table: usize,
-        /// One expression for each key column of the table, of the same type.
+        /// One expression for each key column of the table, of the same type. Where there is none, all rows of the table are candidates.
         keys: Vec<Arc<dyn PhysicalExpr>>,
-        /// Whether rows without a match stay, with NULLs (LEFT JOIN), or go (INNER JOIN).
-        keep_unmatched: bool,
+        /// Which rows leave. The pipeline's are the left side.
+        kind: JoinKind,
+        /// Conditions that candidates meet to be matches, over the columns of pairs. A later condition sees only pairs that meet the earlier ones.
+        conditions: Vec<Arc<dyn PhysicalExpr>>,
         /// Columns of the loaded table that join the row's, as indices into its schema.
         columns: Vec<usize>,
-        /// The fields they become: nullable where unmatched rows stay.
+        /// The fields they become: nullable where unmatched rows stay. Steps behind a semi or anti join do not read them.
         fields: Vec<FieldRef>,
     },
 }

@@ -11,7 +11,9 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use pelton_data::batch_buffer::BatchBuffer;
+use pelton_data::join::JoinKind;
 use pelton_data::{TimeColumn, TimeRange};
+use pelton_state::join::matching::Retain;
 use pelton_state::join::{Bucket, BucketBuild, BucketRow, Buckets, Shape, UNMATCHED};
 use proptest::prelude::*;
 
@@ -133,15 +135,22 @@ proptest! {
 
         // As several buckets: the rows of the first come before those of the second, as they do in one.
         let buckets = Buckets::new(parts.into_iter().map(|part| Arc::new(Bucket::new(part, &key_columns))).collect());
-        let mut out_matches = vec![BucketRow { bucket: 9, row: 9 }];
-        buckets.probe(&probed, selection, rows, keep_unmatched, &mut out_rows, &mut out_matches);
         let of_one = |row: &u32| match *row {
             UNMATCHED => BucketRow::UNMATCHED,
             row if (row as usize) < cut => BucketRow { bucket: 0, row },
             row => BucketRow { bucket: 1, row: row - cut as u32 },
         };
-        prop_assert_eq!(&out_rows, &expected_rows);
-        prop_assert_eq!(&out_matches, &expected_matches.iter().map(of_one).collect::<Vec<_>>());
+        let (mut search, mut found_rows, mut found_matches) = (buckets.search(&probed, rows), Vec::new(), Vec::new());
+        let mut pairs = (vec![9], vec![BucketRow { bucket: 9, row: 9 }]);
+        while search.next_pairs(3, &mut pairs.0, &mut pairs.1) {
+            prop_assert!(pairs.0.len() <= 3);
+            found_rows.append(&mut pairs.0);
+            found_matches.append(&mut pairs.1);
+        }
+        let (all_rows, all_matches) = nested_loop((&probed, None, rows), &indexed, false);
+        prop_assert_eq!(&found_rows, &all_rows);
+        prop_assert_eq!(&found_matches, &all_matches.iter().map(of_one).collect::<Vec<_>>());
+        let out_matches: Vec<BucketRow> = expected_matches.iter().map(of_one).collect();
         let taken = buckets.take(0, &out_matches).unwrap();
         let text = |column: &ArrayRef, row: usize| texts(std::slice::from_ref(column), row);
         let expected = expected_matches.iter().map(|&row| if row == UNMATCHED { None } else { text(&indexed[0], row as usize) });
@@ -153,6 +162,62 @@ proptest! {
                 let held = texts(&indexed, row as usize).unwrap().remove(0);
                 prop_assert_eq!(held.replace("false", "0").replace("true", "1"), key);
             }
+        }
+    }
+}
+
+/// What a nested loop makes of pairs of equal keys, of all pairs where there are no keys, that meet a condition.
+fn nested_join(
+    (probed, indexed): (&[ArrayRef], &[ArrayRef]),
+    (rows, held): (u32, u32),
+    kind: JoinKind,
+    meets: &impl Fn(u32, u32) -> bool,
+) -> (Vec<u32>, Vec<u32>) {
+    let mut out = (Vec::new(), Vec::new());
+    for row in 0..rows {
+        let key = texts(probed, row as usize);
+        let is_equal = |other: u32| key.is_some() && texts(indexed, other as usize) == key;
+        let matches = (0..held).filter(|&other| is_equal(other) && meets(row, other)).collect::<Vec<_>>();
+        let leaving = match (kind, matches.as_slice()) {
+            (JoinKind::Left | JoinKind::Full | JoinKind::Anti, []) => vec![UNMATCHED],
+            (JoinKind::Anti, _) => Vec::new(),
+            (JoinKind::Semi, matches) => matches.iter().take(1).copied().collect(),
+            (_, matches) => matches.to_vec(),
+        };
+        out.0.extend(leaving.iter().map(|_| row));
+        out.1.extend(leaving);
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 4 } else { 60 }, failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_bucket_joins_as_a_nested_loop_does(seed in 1u64.., has_key: bool, has_condition: bool, modulus in 1u32..4) {
+        let random = &mut Random(seed);
+        let (held, rows) = (random.below(300) as usize, random.below(200) as usize);
+        let spread = random.below(2) == 0;
+        let [indexed, probed] = [held, rows].map(|rows| vec![column(random, &DataType::Int64, rows, spread, 9)]);
+        let key_columns: &[usize] = if has_key { &[0] } else { &[] };
+        let bucket = built(vec![batch(&[DataType::Int64], &indexed)], key_columns, 2);
+        let keys = if has_key { probed } else { Vec::new() };
+        let indexed = if has_key { indexed } else { Vec::new() };
+        let meets = |row: u32, other: u32| !has_condition || (row * 7 + other * 3) % 4 < modulus;
+        for kind in [JoinKind::Inner, JoinKind::Left, JoinKind::Right, JoinKind::Full, JoinKind::Semi, JoinKind::Anti] {
+            let mut retain = |rows: &mut Vec<u32>, matches: &mut Vec<u32>| {
+                let pairs = rows.drain(..).zip(matches.drain(..)).filter(|&(row, other)| meets(row, other));
+                let (kept_rows, kept_matches): (Vec<u32>, Vec<u32>) = pairs.unzip();
+                (*rows, *matches) = (kept_rows, kept_matches);
+                Ok::<(), ()>(())
+            };
+            let retain: Option<Retain<'_, ()>> = has_condition.then_some(&mut retain);
+            let (mut out_rows, mut out_matches) = (vec![9], vec![9]);
+            bucket.join((&keys, rows), kind, retain, &mut out_rows, &mut out_matches).unwrap();
+            let expected = nested_join((&keys, &indexed), (rows as u32, held as u32), kind, &meets);
+            prop_assert_eq!((out_rows, out_matches), expected, "{:?}", kind);
         }
     }
 }

@@ -4,12 +4,14 @@
 //! rest, a column at a time: finding join partners and groups, and changing accumulators. The interpreter and compiled
 //! code share the tables, so that one can take over from the other between two blocks.
 //!
-//! In reading order: [`rows`] (which rows are alive), [`expression`], [`aggregate`] (rows to groups), [`update`]
+//! In reading order: [`rows`] (which rows are alive), [`pieces`] (how many rows are taken at a time), [`expression`], [`aggregate`] (rows to groups), [`update`]
 //! (accumulators).
 
 pub(crate) mod condition;
 
 pub(crate) mod rows;
+
+pub(crate) mod pieces;
 
 pub(crate) mod expression;
 
@@ -24,15 +26,18 @@ use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::column::logical_type;
+use pelton_data::join::JoinKind;
 use pelton_plan::pipeline::{Program, Step, Target};
 use pelton_state::count::RowCounter;
 use pelton_state::join::Lookups;
+use pelton_state::join::matching::Retain;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
 use pelton_state::table::{Entries, Table};
 
 use crate::error::CompileError;
 use crate::fold::CountedRows;
 use expression::Expression;
+use pieces::Crossed;
 use rows::{Origin, Rows};
 
 /// The interpreted code of `program.pipelines[pipeline]`.
@@ -44,7 +49,8 @@ pub fn interpret(program: &Program, pipeline: usize) -> Result<Arc<dyn Kernel>, 
     let mut columns = PipelineColumns::of_input(&planned.input_schema);
     let steps = planned.steps.iter().map(|step| columns.add_step(step)).collect::<Result<Vec<_>, _>>()?;
     let target = InterpretedTarget::new(program, pipeline, &columns.schema())?;
-    Ok(Arc::new(Interpreter { origins: columns.origins, steps, target }))
+    let crossed = Crossed::of(planned);
+    Ok(Arc::new(Interpreter { origins: columns.origins, steps, target, crossed }))
 }
 
 /// The columns that a pipeline's expressions refer to, as far as its steps have come.
@@ -71,14 +77,18 @@ impl PipelineColumns {
             Step::Filter(predicate) => {
                 Ok(InterpretedStep::Filter(Expression::new(predicate, &self.schema(), Some(&DataType::Boolean))?))
             }
-            Step::Lookup { table, keys, keep_unmatched, columns, fields } => {
+            Step::Lookup { table, keys, kind, conditions, columns, fields } => {
                 let schema = self.schema();
                 let keys = keys.iter().map(|key| key_expression(key, &schema)).collect::<Result<_, _>>()?;
                 let lookup = self.lookups;
                 self.lookups += 1;
                 self.origins.extend(columns.iter().map(|&column| Origin::Lookup { lookup, column }));
                 self.fields.extend(fields.iter().cloned());
-                Ok(InterpretedStep::Lookup { table: *table, keys, keep_unmatched: *keep_unmatched })
+                let schema = self.schema();
+                let conditions = conditions.iter();
+                let conditions = conditions.map(|one| Expression::new(one, &schema, Some(&DataType::Boolean)));
+                let conditions = conditions.collect::<Result<_, _>>()?;
+                Ok(InterpretedStep::Lookup { table: *table, keys, kind: *kind, conditions })
             }
         }
     }
@@ -102,7 +112,9 @@ enum InterpretedStep {
         /// Which of the program's tables.
         table: usize,
         keys: Vec<Expression>,
-        keep_unmatched: bool,
+        kind: JoinKind,
+        /// What candidates must meet, in this order.
+        conditions: Vec<Expression>,
     },
 }
 
@@ -210,6 +222,7 @@ struct Interpreter {
     origins: Vec<Origin>,
     steps: Vec<InterpretedStep>,
     target: InterpretedTarget,
+    crossed: Crossed,
 }
 
 impl Interpreter {
@@ -225,11 +238,14 @@ impl Interpreter {
                     let truth = predicate.evaluate(&mut rows)?;
                     rows.keep(&truth);
                 }
-                InterpretedStep::Lookup { table, keys, keep_unmatched } => {
+                InterpretedStep::Lookup { table, keys, kind, conditions } => {
                     let keys = evaluate_all(keys, &mut rows)?;
                     let (mut positions, mut matches) = (Vec::new(), Vec::new());
                     let bucket = lookups.bucket(*table);
-                    bucket.probe(&keys, None, rows.len(), *keep_unmatched, &mut positions, &mut matches);
+                    let mut retain =
+                        |positions: &mut _, matches: &mut _| rows.retain_pairs(bucket, conditions, positions, matches);
+                    let retain: Option<Retain<'_, _>> = (!conditions.is_empty()).then_some(&mut retain);
+                    bucket.join((&keys, rows.len()), *kind, retain, &mut positions, &mut matches)?;
                     rows.join(bucket, positions, matches);
                 }
             }
@@ -294,9 +310,11 @@ impl Kernel for Interpreter {
         table: &mut Table,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
-        let Some(evaluated) = self.evaluate(input, lookups)? else { return Ok(()) };
-        let entries = aggregate::find_entries(table, &evaluated.keys, scratch);
-        evaluated.update(table, entries);
+        for piece in self.crossed.pieces(input, lookups) {
+            let Some(evaluated) = self.evaluate(piece, lookups)? else { continue };
+            let entries = aggregate::find_entries(table, &evaluated.keys, scratch);
+            evaluated.update(table, entries);
+        }
         Ok(())
     }
 
@@ -307,11 +325,13 @@ impl Kernel for Interpreter {
         counter: &mut RowCounter,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
-        let Some(evaluated) = self.evaluate(input, lookups)? else { return Ok(()) };
-        aggregate::find_entries(counter.keys(), &evaluated.keys, scratch);
-        counter.place(&mut scratch.entries);
-        evaluated.update(counter.values(), Entries::Each(&scratch.entries));
-        counter.rows_added();
+        for piece in self.crossed.pieces(input, lookups) {
+            let Some(evaluated) = self.evaluate(piece, lookups)? else { continue };
+            aggregate::find_entries(counter.keys(), &evaluated.keys, scratch);
+            counter.place(&mut scratch.entries);
+            evaluated.update(counter.values(), Entries::Each(&scratch.entries));
+            counter.rows_added();
+        }
         Ok(())
     }
 
@@ -325,7 +345,7 @@ impl Kernel for Interpreter {
         let InterpretedTarget::Stream { columns, schema } = &self.target else {
             panic!("this pipeline ends in a window");
         };
-        for &input in inputs {
+        for input in inputs.iter().flat_map(|&input| self.crossed.pieces(input, lookups)) {
             let mut rows = self.surviving_rows(input, lookups)?;
             if rows.len() == 0 {
                 continue;

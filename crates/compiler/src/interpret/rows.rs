@@ -8,10 +8,10 @@ use datafusion_expr::ColumnarValue;
 use pelton_data::aggregate::position;
 use pelton_data::{Block, Provenance};
 use pelton_state::join::Bucket;
-use pelton_state::kernel::KernelInput;
+use pelton_state::kernel::{KernelError, KernelInput};
 use pelton_state::table::Positions;
 
-use super::expression::constant_truth;
+use super::expression::{Expression, constant_truth};
 use crate::select::bits_in_range;
 
 /// Where a column of a pipeline comes from.
@@ -125,11 +125,7 @@ impl<'a> Rows<'a> {
 
     /// Keeps the rows for which a predicate is true.
     pub(crate) fn keep(&mut self, predicate: &ColumnarValue) {
-        let keep = match (constant_truth(predicate), predicate) {
-            (Some(true), _) => return,
-            (_, ColumnarValue::Array(array)) => true_rows(array.as_boolean()),
-            (_, ColumnarValue::Scalar(_)) => BooleanBuffer::new_unset(self.len()),
-        };
+        let Some(keep) = kept_rows(predicate, self.len()) else { return };
         let count = keep.count_set_bits();
         if count == self.len() {
             return;
@@ -152,18 +148,61 @@ impl<'a> Rows<'a> {
     /// Joins the rows to rows of `table`: `positions` are the rows' positions, ascending and once for each match, and
     /// `matches` the rows of the table, `u32::MAX` for a row that stays without one.
     pub(crate) fn join(&mut self, table: &'a Bucket, positions: Vec<u32>, matches: Vec<u32>) {
-        self.gathered.fill(None);
+        *self = self.joined(table, positions, matches);
+    }
+
+    /// Keeps those of the candidate pairs, as [`Rows::join`] takes them, that meet conditions.
+    ///
+    /// # Errors
+    /// Where a condition has no value for a pair.
+    pub(crate) fn retain_pairs(
+        &self,
+        table: &'a Bucket,
+        conditions: &[Expression],
+        positions: &mut Vec<u32>,
+        matches: &mut Vec<u32>,
+    ) -> Result<(), KernelError> {
+        for condition in conditions {
+            if positions.is_empty() {
+                break;
+            }
+            let truth = condition.evaluate(&mut self.joined(table, positions.clone(), matches.clone()))?;
+            let Some(keep) = kept_rows(&truth, positions.len()) else { continue };
+            for numbers in [&mut *positions, &mut *matches] {
+                let mut kept = keep.iter();
+                numbers.retain(|_| kept.next() == Some(true));
+            }
+        }
+        Ok(())
+    }
+
+    fn joined(&self, table: &'a Bucket, positions: Vec<u32>, matches: Vec<u32>) -> Rows<'a> {
         let positions = UInt32Array::from(positions);
         let rows = match &self.selected {
             Selected::Range { first: 0, .. } => positions.clone(),
             Selected::Range { first, .. } => positions.unary(|position| position + *first as u32),
             Selected::Rows(rows) => gather(rows, &positions).as_primitive::<UInt32Type>().clone(),
         };
-        for (_, earlier) in &mut self.matches {
-            *earlier = gather(earlier, &positions).as_primitive::<UInt32Type>().clone();
+        let earlier = self
+            .matches
+            .iter()
+            .map(|(table, rows)| (*table, gather(rows, &positions).as_primitive::<UInt32Type>().clone()));
+        Rows {
+            block: self.block,
+            origins: self.origins,
+            selected: Selected::Rows(rows),
+            matches: earlier.chain([(table, matched_rows(matches))]).collect(),
+            gathered: vec![None; self.origins.len()],
         }
-        self.selected = Selected::Rows(rows);
-        self.matches.push((table, matched_rows(matches)));
+    }
+}
+
+/// A bit for each of so many rows: set where the predicate is true. `None` where it is for all.
+fn kept_rows(predicate: &ColumnarValue, rows: usize) -> Option<BooleanBuffer> {
+    match (constant_truth(predicate), predicate) {
+        (Some(true), _) => None,
+        (_, ColumnarValue::Array(array)) => Some(true_rows(array.as_boolean())),
+        (_, ColumnarValue::Scalar(_)) => Some(BooleanBuffer::new_unset(rows)),
     }
 }
 

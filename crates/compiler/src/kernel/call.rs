@@ -29,7 +29,7 @@ pub(crate) struct Call<'a> {
     /// What the kernel's functions share.
     pub(crate) shared: &'a Shared,
     /// The tables of the program.
-    lookups: &'a Lookups,
+    pub(super) lookups: &'a Lookups,
     /// The block.
     pub(crate) block: &'a Block,
     /// First row, where rows are a range.
@@ -434,22 +434,26 @@ impl<'a> Call<'a> {
         carried: &[usize],
         mut survivors: Vec<u32>,
     ) -> Result<Vec<u32>, KernelError> {
-        let bound = self.bind(code)?;
-        survivors.clear();
-        survivors.reserve(self.count);
-        let mut frame = self.frame(&bound, 0, self.count);
-        frame.survivors = survivors.as_mut_ptr();
-        // SAFETY: there is room for as many survivors as there are positions.
-        unsafe { self.run(code, &bound, &mut frame)? };
-        // SAFETY: the loop wrote this many, at most `count`.
-        unsafe { survivors.set_len(frame.survivor_count as usize) };
-        // Nobody has it then but this call, which keeps its lists.
-        drop(bound);
+        self.list_kept(code, &mut survivors)?;
         let Effect::Keep { by_position, .. } = code.effect else { unreachable!("the loop keeps rows") };
         let computed = self.carry(carried, &survivors);
         let spare = self.replace_rows(survivors, by_position);
         self.computed = RefCell::new(computed);
         Ok(spare)
+    }
+
+    /// Lists the rows that a loop with [`Effect::Keep`] keeps, by number or position.
+    pub(super) fn list_kept(&self, code: &Loop, kept: &mut Vec<u32>) -> Result<(), KernelError> {
+        let bound = self.bind(code)?;
+        kept.clear();
+        kept.reserve(self.count);
+        let mut frame = self.frame(&bound, 0, self.count);
+        frame.survivors = kept.as_mut_ptr();
+        // SAFETY: there is room for as many survivors as there are positions.
+        unsafe { self.run(code, &bound, &mut frame)? };
+        // SAFETY: the loop wrote this many, at most `count`.
+        unsafe { kept.set_len(frame.survivor_count as usize) };
+        Ok(())
     }
 
     /// The foreign columns `carried`, as far as they are computed, at some positions.
@@ -472,61 +476,8 @@ impl<'a> Call<'a> {
         kept
     }
 
-    /// Joins rows to the rows that a loop with [`Effect::Probe`] finds in a dense index of a table: the first key and, for
-    /// each key from there on, its row.
-    ///
-    /// # Errors
-    /// Where a key has no value.
-    pub(crate) fn probe(
-        &mut self,
-        code: &Loop,
-        (base, index): (i64, &[u32]),
-        mut survivors: Vec<u32>,
-    ) -> Result<Vec<u32>, KernelError> {
-        let bound = self.bind(code)?;
-        survivors.clear();
-        survivors.reserve(self.count);
-        let mut matches = self.spare.get_mut().found.pop().unwrap_or_default();
-        matches.clear();
-        matches.reserve(self.count);
-        let pointers = outputs([(matches.as_mut_ptr().cast(), std::ptr::null_mut())]);
-        let mut frame = self.frame(&bound, 0, self.count);
-        frame.table = index.as_ptr().cast_mut().cast();
-        frame.dense_base = base;
-        frame.dense_length = index.len() as u64;
-        frame.survivors = survivors.as_mut_ptr();
-        frame.outputs = pointers.as_ptr();
-        // SAFETY: there is room for as many survivors and matches as there are positions; the loop only reads the index.
-        unsafe { self.run(code, &bound, &mut frame)? };
-        // SAFETY: the loop wrote this many of each, at most `count`.
-        unsafe {
-            survivors.set_len(frame.survivor_count as usize);
-            matches.set_len(frame.survivor_count as usize);
-        }
-        drop(bound);
-        let Effect::Probe { by_position, .. } = code.effect else { unreachable!("the loop finds rows") };
-        let spare = self.replace_rows(survivors, by_position);
-        self.matches.push(matches);
-        Ok(spare)
-    }
-
-    /// Joins rows to those that a bucket has for their keys.
-    pub(crate) fn look_up(
-        &mut self,
-        bucket: &Bucket,
-        keys: &[ArrayRef],
-        keep_unmatched: bool,
-        mut survivors: Vec<u32>,
-    ) -> Vec<u32> {
-        let mut matches = self.spare.get_mut().found.pop().unwrap_or_default();
-        bucket.probe(keys, None, self.count, keep_unmatched, &mut survivors, &mut matches);
-        let spare = self.keep_positions(survivors);
-        self.matches.push(matches);
-        spare
-    }
-
     /// Keeps the rows listed by number, or by position. Returns a buffer that is no longer needed.
-    fn replace_rows(&mut self, survivors: Vec<u32>, by_position: bool) -> Vec<u32> {
+    pub(super) fn replace_rows(&mut self, survivors: Vec<u32>, by_position: bool) -> Vec<u32> {
         if by_position {
             return self.keep_positions(survivors);
         }
@@ -553,7 +504,7 @@ impl<'a> Call<'a> {
         self.replace_selection(positions)
     }
 
-    fn replace_selection(&mut self, rows: Vec<u32>) -> Vec<u32> {
+    pub(super) fn replace_selection(&mut self, rows: Vec<u32>) -> Vec<u32> {
         self.selection.replace(rows).unwrap_or_else(|| std::mem::take(&mut self.spare.get_mut().rows))
     }
 }

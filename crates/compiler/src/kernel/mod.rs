@@ -4,13 +4,15 @@
 //! last loop changes the table or writes the output. Machine code never calls back: it leaves with a status, the driver
 //! does what is rare (evaluates a failing expression for its message, widens a table) and enters again where it left.
 //!
-//! In reading order: [`primitive`], [`loops`], [`call`], [`ahead`] (columns fetched before they are read), [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`integer_keys`], [`by_row`], [`by_lookup`] and [`count`] (tables).
+//! In reading order: [`primitive`], [`loops`], [`call`], [`look_up`] (joins), [`ahead`] (columns fetched before they are read), [`project`] (columns), [`multiply`] (columns of products), [`few`] (rows of several blocks), [`spare`] (what calls leave to the next ones), [`order`] (predicates in another order), [`aggregate`], [`integer_keys`], [`by_row`], [`by_lookup`] and [`count`] (tables).
 
 pub(crate) mod primitive;
 
 pub(crate) mod loops;
 
 pub(crate) mod call;
+
+mod look_up;
 
 mod ahead;
 
@@ -40,6 +42,7 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use pelton_data::Block;
+use pelton_data::join::JoinKind;
 use pelton_state::count::RowCounter;
 use pelton_state::join::Lookups;
 use pelton_state::kernel::{Kernel, KernelError, KernelInput, Scratch, Tier};
@@ -48,6 +51,7 @@ use pelton_state::slice::{Belong, SliceRows, SliceStore};
 use pelton_state::table::Table;
 
 use crate::fold::CountedRows;
+use crate::interpret::pieces::Crossed;
 use crate::select::{Integers, Level, append_rows, refine_between, set_range};
 use aggregate::Aggregation;
 use by_row::ByRow;
@@ -76,6 +80,8 @@ pub(crate) struct CompiledKernel {
     pub(crate) order: PredicateOrder,
     /// Whether loops have their columns fetched ahead.
     pub(crate) fetches_ahead: bool,
+    /// The tables whose rows are all joined with each row.
+    pub(crate) crossed: Arc<Crossed>,
 }
 
 /// One step of a compiled pipeline.
@@ -94,8 +100,10 @@ pub(crate) enum CompiledStep {
         keys: Projection,
         /// Finds rows in a dense index of unique keys, where that is what the table is expected to have.
         probe: Option<Loop>,
-        /// Whether rows without a match stay.
-        keep_unmatched: bool,
+        /// Which rows leave.
+        kind: JoinKind,
+        /// Loops over candidate pairs, which keep those that match.
+        conditions: Vec<Loop>,
     },
 }
 
@@ -211,7 +219,9 @@ impl CompiledKernel {
         store: &mut SliceStore,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
-        let is_listed = aggregation.by_lookup.is_none() && !(self.steps.is_empty() && aggregation.only_folds());
+        let is_listed = aggregation.by_lookup.is_none()
+            && self.crossed.is_empty()
+            && !(self.steps.is_empty() && aggregation.only_folds());
         let follows = |pair: &[SliceRows]| pair[0].rows.end == pair[1].rows.start;
         let are_runs = slices.iter().all(|slice| slice.belong == Belong::All) && slices.windows(2).all(follows);
         // Rows are selected and columns bound once for all slices: each has few rows where there are several.
@@ -286,6 +296,34 @@ impl CompiledKernel {
         inner
     }
 
+    /// Adds the rows of a call to a table, where they do not only fold.
+    fn aggregate_piece(
+        &self,
+        aggregation: &Aggregation,
+        input: KernelInput<'_>,
+        lookups: &Lookups,
+        table: &mut Table,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelError> {
+        let by_lookup = aggregation.by_lookup.as_ref();
+        let by_lookup = by_lookup.and_then(|by| Some((by, by.keys(&self.shared.tables, lookups)?)));
+        let by_lookup = by_lookup.filter(|(_, keys)| table.keeps_lookup_entries(keys, input.end - input.first));
+        let is_left_out = by_lookup.as_ref().is_some_and(|(by, _)| by.probe_keys.is_some());
+        let steps = &self.steps[..self.steps.len() - usize::from(is_left_out)];
+        let call = self.surviving(steps, input, lookups, scratch)?;
+        match by_lookup {
+            Some((by_lookup, keys)) => by_lookup.run(&call, &keys, table, scratch)?,
+            None if call.count == 0 => {}
+            None => {
+                let arguments = aggregation.arguments(&call)?;
+                aggregation.run(&call, &arguments, 0..call.count, table, scratch)?;
+                arguments.end(&call);
+            }
+        }
+        call.end(scratch);
+        Ok(())
+    }
+
     /// Keeps those of the rows of a call that pass `steps`.
     fn narrow<'a>(
         &'a self,
@@ -300,14 +338,14 @@ impl CompiledKernel {
             }
             match step.as_ref() {
                 CompiledStep::Keep { code, carried } => spare = call.keep(code, carried, spare)?,
-                CompiledStep::Lookup { keys, keep_unmatched, probe } => {
+                CompiledStep::Lookup { keys, kind, conditions, probe } => {
                     let bucket = call.bucket(call.matches.len());
                     spare = match (probe, bucket.dense()) {
                         (Some(probe), Some(index)) => call.probe(probe, index, spare)?,
                         _ => {
                             let mut columns = Vec::new();
                             keys.evaluate(call, &mut columns)?;
-                            call.look_up(bucket, &columns, *keep_unmatched, spare)
+                            call.look_up((bucket, &columns), *kind, conditions, spare)?
                         }
                     };
                 }
@@ -358,23 +396,8 @@ impl Kernel for CompiledKernel {
             self.fold(aggregation, input, table, &mut scratch.mask);
             return Ok(());
         }
-        let by_lookup = aggregation.by_lookup.as_ref();
-        let by_lookup = by_lookup.and_then(|by| Some((by, by.keys(&self.shared.tables, lookups)?)));
-        let by_lookup = by_lookup.filter(|(_, keys)| table.keeps_lookup_entries(keys, input.end - input.first));
-        let is_left_out = by_lookup.as_ref().is_some_and(|(by, _)| by.probe_keys.is_some());
-        let steps = &self.steps[..self.steps.len() - usize::from(is_left_out)];
-        let call = self.surviving(steps, input, lookups, scratch)?;
-        match by_lookup {
-            Some((by_lookup, keys)) => by_lookup.run(&call, &keys, table, scratch)?,
-            None if call.count == 0 => {}
-            None => {
-                let arguments = aggregation.arguments(&call)?;
-                aggregation.run(&call, &arguments, 0..call.count, table, scratch)?;
-                arguments.end(&call);
-            }
-        }
-        call.end(scratch);
-        Ok(())
+        let mut pieces = self.crossed.pieces(input, lookups);
+        pieces.try_for_each(|piece| self.aggregate_piece(aggregation, piece, lookups, table, scratch))
     }
 
     fn aggregate_slices(
@@ -409,13 +432,15 @@ impl Kernel for CompiledKernel {
         let CompiledTarget::Window(aggregation) = self.target.as_ref() else {
             panic!("this pipeline ends in a stream")
         };
-        let call = self.surviving(&self.steps, input, lookups, scratch)?;
-        if call.count > 0 {
-            let arguments = aggregation.arguments(&call)?;
-            aggregation.run_counted(&call, &arguments, counter, scratch)?;
-            arguments.end(&call);
+        for piece in self.crossed.pieces(input, lookups) {
+            let call = self.surviving(&self.steps, piece, lookups, scratch)?;
+            if call.count > 0 {
+                let arguments = aggregation.arguments(&call)?;
+                aggregation.run_counted(&call, &arguments, counter, scratch)?;
+                arguments.end(&call);
+            }
+            call.end(scratch);
         }
-        call.end(scratch);
         Ok(())
     }
 
@@ -444,7 +469,7 @@ impl Kernel for CompiledKernel {
             call.end(scratch);
             Ok(())
         };
-        let emitted = inputs.iter().try_for_each(|&input| emit(input));
+        let emitted = inputs.iter().flat_map(|&input| self.crossed.pieces(input, lookups)).try_for_each(&mut emit);
         // Rows before one that fails leave all the same.
         few.finish(output)?;
         Spare::of(scratch).few = few.into_columns();

@@ -13,6 +13,7 @@ use super::primitive::Select;
 use super::spare::Spare;
 use super::{CompiledKernel, CompiledStep, CompiledTarget};
 use crate::interpret::expression::Expression;
+use crate::interpret::pieces::Crossed;
 use crate::lower::graph::Operation;
 use crate::select::{Level, set_range, words};
 
@@ -29,6 +30,7 @@ impl CompiledKernel {
         selects: Vec<Select>,
         steps: Vec<CompiledStep>,
         target: CompiledTarget,
+        crossed: Crossed,
     ) -> CompiledKernel {
         let primitives = selects.iter().map(|select| {
             let (word_ns, row_ns) = select.selector.cost_ns(&select.data_type);
@@ -46,6 +48,7 @@ impl CompiledKernel {
             predicates,
             order,
             fetches_ahead: false,
+            crossed: Arc::new(crossed),
         }
     }
 
@@ -67,6 +70,7 @@ impl CompiledKernel {
             target: self.target.clone(),
             predicates: self.predicates.clone(),
             order: order.clone(),
+            crossed: self.crossed.clone(),
             fetches_ahead: self.fetches_ahead,
         }
     }

@@ -8,6 +8,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{CastExpr, Column};
 use pelton_data::aggregate::{Accumulate, Accumulator};
 use pelton_data::column::logical_type;
+use pelton_data::join::Side;
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, TimeSource, WindowAggregate};
 use pelton_state::join::Shape;
 use pelton_state::layout::{EntryLayout, KeyLayout};
@@ -22,6 +23,7 @@ use super::translate::Translator;
 use crate::error::CompileError;
 use crate::interpret::expression::{Expression, can_fail};
 use crate::interpret::key_expression;
+use crate::interpret::pieces::Crossed;
 use crate::interpret::rows::Origin;
 use crate::kernel::aggregate::{Aggregation, Dense, Fold, Grouping, is_block_column};
 use crate::kernel::by_lookup::ByLookup;
@@ -61,7 +63,7 @@ pub(crate) fn plan_kernel(
     }
     let target = planner.target(program, pipeline, &steps)?;
     carry(&planner.translator.graph, &mut steps, &target);
-    Ok(CompiledKernel::planned(planner.finish()?, selects, steps, target))
+    Ok(CompiledKernel::planned(planner.finish()?, selects, steps, target, Crossed::of(pipeline)))
 }
 
 /// Lets filters hand on the foreign columns that were computed for them and are needed again, so that each is computed once.
@@ -97,10 +99,12 @@ pub(crate) fn compile_likely(kernel: &CompiledKernel) -> Result<(), CompileError
     for step in &kernel.steps {
         match step.as_ref() {
             CompiledStep::Keep { code, .. } => code.compile_for(&kernel.shared, variant)?,
-            CompiledStep::Lookup { keys, probe, .. } => {
+            CompiledStep::Lookup { keys, probe, conditions, .. } => {
                 // Tables of other shapes need the keys.
                 compile_projection(kernel, keys, variant)?;
                 probe.as_ref().map_or(Ok(()), |probe| probe.compile_for(&kernel.shared, variant))?;
+                let of_pairs = Variant { selected: true, ..variant };
+                conditions.iter().try_for_each(|code| code.compile_for(&kernel.shared, of_pairs))?;
             }
         }
         variant.selected = true;
@@ -191,24 +195,24 @@ impl Planner {
     fn step(&mut self, step: &Step, shapes: &[Shape]) -> Result<CompiledStep, CompileError> {
         match step {
             Step::Filter(predicate) => {
-                let planned = Expression::new(predicate, &self.translator.schema, Some(&DataType::Boolean))?;
-                let typed = self.typed(predicate, &DataType::Boolean)?;
-                let predicate = self.node(&typed)?;
-                let effect = Effect::Keep { predicate, by_position: !self.tables.is_empty() };
-                let code = Loop::new(&self.translator.graph, effect, vec![planned]);
+                let code = self.keep(predicate, !self.tables.is_empty())?;
                 Ok(CompiledStep::Keep { code, carried: Vec::new() })
             }
-            Step::Lookup { table, keys, keep_unmatched, columns, fields } => {
+            Step::Lookup { table, keys, kind, conditions, columns, fields } => {
                 let mut projection = Projector::default();
                 for key in keys {
                     let wanted = key_expression(key, &self.translator.schema)?.data_type().clone();
                     projection.add(self, key, &wanted, false)?;
                 }
-                let probe = self.probe(shapes[*table], keys, *keep_unmatched)?;
+                let keep_unmatched = kind.keeps_unmatched(Side::Left);
+                let probe = match conditions.is_empty() && kind.has_pairs() {
+                    true => self.probe(shapes[*table], keys, keep_unmatched)?,
+                    false => None,
+                };
                 let keys = projection.finish(self);
                 let lookup = self.tables.len();
                 self.tables.push(*table);
-                let index = RowIndex::Lookup { lookup, may_miss: *keep_unmatched };
+                let index = RowIndex::Lookup { lookup, may_miss: keep_unmatched };
                 self.origins.extend(columns.iter().map(|&column| Origin::Lookup { lookup, column }));
                 self.columns.extend(fields.iter().map(|field| ColumnSource {
                     nullable: field.is_nullable(),
@@ -217,9 +221,19 @@ impl Planner {
                 }));
                 let all_fields: Vec<_> = self.translator.schema.fields().iter().chain(fields).cloned().collect();
                 self.translator.schema = Schema::new(all_fields);
-                Ok(CompiledStep::Lookup { keys, probe, keep_unmatched: *keep_unmatched })
+                let conditions = conditions.iter().map(|condition| self.keep(condition, true));
+                let conditions = conditions.collect::<Result<_, _>>()?;
+                Ok(CompiledStep::Lookup { keys, probe, kind: *kind, conditions })
             }
         }
+    }
+
+    /// A loop that keeps the rows for which a predicate is true.
+    fn keep(&mut self, predicate: &Planned, by_position: bool) -> Result<Loop, CompileError> {
+        let planned = Expression::new(predicate, &self.translator.schema, Some(&DataType::Boolean))?;
+        let typed = self.typed(predicate, &DataType::Boolean)?;
+        let predicate = self.node(&typed)?;
+        Ok(Loop::new(&self.translator.graph, Effect::Keep { predicate, by_position }, vec![planned]))
     }
 
     /// A loop that finds rows in a dense index of unique keys, where tables of this shape have one.
@@ -329,7 +343,7 @@ impl Planner {
         let (lookups, columns): (Vec<usize>, Vec<usize>) = origins.collect::<Option<Vec<_>>>()?.into_iter().unzip();
         let lookup = *lookups.first().filter(|first| lookups.iter().all(|lookup| lookup == *first))?;
         let mut done = steps.iter().filter_map(|step| match step {
-            CompiledStep::Lookup { keep_unmatched, .. } => Some(*keep_unmatched),
+            CompiledStep::Lookup { kind, .. } => Some(kind.keeps_unmatched(Side::Left)),
             CompiledStep::Keep { .. } => None,
         });
         let keep_unmatched = done.nth(lookup)?;

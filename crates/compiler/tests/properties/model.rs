@@ -11,6 +11,7 @@ use datafusion_expr::Operator;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{Column, Literal, NegativeExpr, binary, lit};
 use pelton_data::aggregate::{Accumulate, Holistic};
+use pelton_data::join::{JoinKind, Side};
 use pelton_plan::pipeline::{Step, Target, Window, WindowAggregate, WindowColumn};
 
 use crate::queries::Query;
@@ -51,9 +52,10 @@ fn evaluate(query: &Query, rows: &[Row], bounds: (i64, i64)) -> Option<Vec<Row>>
                     }
                 }
             }
-            Step::Lookup { table, keys, keep_unmatched, columns, fields: added } => {
+            Step::Lookup { table, keys, kind, conditions, columns, fields: added } => {
                 let (table, key_columns) = &query.tables[*table];
                 let table = table_rows(table);
+                let of_pairs = Schema::new(fields.iter().chain(added).cloned().collect::<Vec<_>>());
                 for row in rows {
                     let wanted: Option<Row> = keys.iter().map(|key| value(key, &schema, &row)).collect();
                     let wanted = wanted?;
@@ -61,13 +63,26 @@ fn evaluate(query: &Query, rows: &[Row], bounds: (i64, i64)) -> Option<Vec<Row>>
                         let mut pairs = key_columns.iter().zip(&wanted);
                         pairs.all(|(&column, key)| !key.is_null() && &candidate[column] == key)
                     });
-                    let before = survivors.len();
-                    survivors.extend(matches.map(|found| {
+                    let pairs = matches.map(|found| {
                         row.iter().cloned().chain(columns.iter().map(|&column| found[column].clone())).collect::<Row>()
-                    }));
-                    if survivors.len() == before && *keep_unmatched {
+                    });
+                    let mut pairs: Vec<Row> = pairs.collect();
+                    for condition in conditions {
+                        let truths: Option<Vec<_>> =
+                            pairs.iter().map(|pair| value(condition, &of_pairs, pair)).collect();
+                        let mut truths = truths?.into_iter();
+                        pairs.retain(|_| truths.next() == Some(ScalarValue::Boolean(Some(true))));
+                    }
+                    if pairs.is_empty() && kind.keeps_unmatched(Side::Left) {
                         let nulls = added.iter().map(|field| ScalarValue::try_from(field.data_type()).unwrap());
                         survivors.push(row.into_iter().chain(nulls).collect());
+                    } else {
+                        let leaving = match kind {
+                            JoinKind::Anti => 0,
+                            JoinKind::Semi => 1,
+                            _ => usize::MAX,
+                        };
+                        survivors.extend(pairs.into_iter().take(leaving));
                     }
                 }
                 fields.extend(added.iter().cloned());

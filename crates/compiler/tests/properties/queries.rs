@@ -8,6 +8,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic};
 use pelton_data::column::logical_type;
+use pelton_data::join::{JoinKind, Side};
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window, WindowAggregate, WindowColumn};
 
 use crate::choices::Choices;
@@ -41,7 +42,7 @@ pub fn query(choices: &mut Choices<'_>, schema: &SchemaRef) -> Query {
     let mut tables = Vec::new();
     let mut steps = Vec::new();
     for _ in 0..*choices.pick(&[0, 1, 0, 2, 1, 3]) {
-        if tables.len() < 2 && choices.once_in(4) {
+        if tables.len() < 2 && choices.once_in(3) {
             steps.push(lookup(choices, &mut fields, may_fail, &mut tables));
         } else {
             let current = Schema::new(fields.clone());
@@ -99,19 +100,29 @@ fn lookup(
     } else if schema.fields().len() > 1 && choices.once_in(3) {
         keys.push((keys[0] + 1) % schema.fields().len());
     }
+    if choices.once_in(4) {
+        keys.clear();
+    }
     let expressions = Expressions::new(&current, may_fail);
     let key_expressions =
         keys.iter().map(|&key| expressions.typed(choices, schema.field(key).data_type(), 1)).collect();
-    let keep_unmatched = choices.once_in(2);
+    let kind = *choices.pick(&[JoinKind::Left, JoinKind::Inner, JoinKind::Anti, JoinKind::Semi, JoinKind::Left]);
     let taken: Vec<usize> = (0..schema.fields().len()).collect();
-    let added = schema
-        .fields()
-        .iter()
-        .map(|field| Arc::new(field.as_ref().clone().with_nullable(keep_unmatched || field.is_nullable())));
+    let added = schema.fields().iter().map(|field| {
+        Arc::new(field.as_ref().clone().with_nullable(kind.keeps_unmatched(Side::Left) || field.is_nullable()))
+    });
     let added: Vec<FieldRef> = added.collect();
     fields.extend(added.iter().cloned());
     tables.push((rows, keys));
-    Step::Lookup { table: number, keys: key_expressions, keep_unmatched, columns: taken, fields: added }
+    // A row that has a match already need not try the rest.
+    let of_pairs = Schema::new(fields.clone());
+    let expressions = Expressions::new(&of_pairs, may_fail && kind.has_pairs());
+    let conditions = (0..*choices.pick(&[0, 1, 0, 2, 0])).map(|_| {
+        let depth = choices.number(1..=3);
+        expressions.typed(choices, &DataType::Boolean, depth)
+    });
+    let conditions = conditions.collect();
+    Step::Lookup { table: number, keys: key_expressions, kind, conditions, columns: taken, fields: added }
 }
 
 fn any(choices: &mut Choices<'_>, expressions: &Expressions<'_>) -> Arc<dyn PhysicalExpr> {

@@ -20,7 +20,7 @@ use crate::types::SqlType;
 pub(crate) fn note(plan: &LogicalPlan, foreign: &mut Foreign) {
     let mut keys = Vec::new();
     // The plan is well-formed: the walk visits its nodes and fails at none.
-    let _ = plan.apply(|node| {
+    let _ = plan.apply_with_subqueries(|node| {
         let schema = merge_schema(&node.inputs());
         if computing_table(node).is_none() {
             node.expressions().iter().for_each(|expression| note_casts(expression, &schema, foreign));

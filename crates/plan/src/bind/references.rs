@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion_common::Result;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion_expr::logical_plan::SubqueryAlias;
 use datafusion_expr::{LogicalPlan, TableSource};
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart, TableAlias};
@@ -51,7 +51,7 @@ pub(crate) fn resolved(plan: LogicalPlan, place: Option<Place>) -> Result<Logica
 }
 
 fn resolve(plan: LogicalPlan, known: &mut HashMap<*const (), Arc<LogicalPlan>>) -> Result<LogicalPlan> {
-    let resolved = plan.transform_up(|node| {
+    let resolved = plan.transform_up_with_subqueries(|node| {
         let Some((referred, id)) = Reference::of(&node) else { return Ok(Transformed::no(node)) };
         let input = match known.get(&id) {
             Some(input) => input.clone(),
@@ -103,10 +103,20 @@ fn extent(plan: &LogicalPlan, known: &mut HashMap<*const (), Extent>) -> Extent 
                 found
             }
         },
-        None => plan.inputs().into_iter().fold(Extent::default(), |all, input| {
-            let input = extent(input, known);
-            Extent { nodes: all.nodes.saturating_add(input.nodes), levels: all.levels.max(input.levels) }
-        }),
+        None => {
+            let mut all = Extent::default();
+            let mut add = |input: &LogicalPlan| {
+                let input = extent(input, known);
+                all = Extent { nodes: all.nodes.saturating_add(input.nodes), levels: all.levels.max(input.levels) };
+            };
+            plan.inputs().into_iter().for_each(&mut add);
+            let visited = plan.apply_subqueries(|subquery| {
+                add(subquery);
+                Ok(TreeNodeRecursion::Jump)
+            });
+            visited.expect("the visit fails at no subquery");
+            all
+        }
     };
     Extent { nodes: inside.nodes.saturating_add(1), levels: inside.levels.saturating_add(1) }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion_expr::{Expr, TableSource};
+use datafusion_common::Result;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_expr::{Expr, LogicalPlan, TableSource};
 
 use crate::catalog::Table;
 
@@ -35,4 +37,17 @@ impl TableSource for TableScanSource {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
+}
+
+/// Whether a plan's rows end. That decides before either side is lowered which one becomes a program of its own.
+pub(crate) fn is_bounded(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_bounded = true;
+    plan.apply(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let source = scan.source.downcast_ref::<TableScanSource>();
+            is_bounded &= source.is_some_and(|source| source.table.bounded);
+        }
+        Ok(if is_bounded { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(is_bounded)
 }

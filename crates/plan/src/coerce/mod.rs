@@ -1,7 +1,7 @@
 //! Types and values as Flink has them, in DataFusion's logical plan.
 //!
 //! Types of operands are made to agree (`optimize`, `flink_types`, `common_types`, `comparisons`, `decimals`, `literals`, `lengths`), casts and functions of instants go by the clocks of the
-//! session's zone (`zone`), the two zeros of floats are one (`zeros`), and expressions are simplified (`simplify`, `memberships`, `fractions`). INTERSECT and EXCEPT become aggregations (`set_operations`).
+//! session's zone (`zone`), the two zeros of floats are one (`zeros`), and expressions are simplified (`simplify`, `memberships`, `fractions`). INTERSECT and EXCEPT become aggregations (`set_operations`), subqueries joins (`subqueries`).
 
 pub(crate) mod common_types;
 
@@ -38,6 +38,8 @@ pub(crate) mod set_operations;
 pub(crate) mod simplify;
 
 pub(crate) mod strictness;
+
+pub(crate) mod subqueries;
 
 pub(crate) mod zeros;
 

@@ -20,7 +20,9 @@ use crate::coerce::conditions;
 use crate::coerce::flink_types::flink_types;
 use crate::coerce::set_operations::as_aggregations;
 use crate::coerce::simplify::CONFIGURATION;
+use crate::coerce::subqueries::as_joins;
 use crate::coerce::zeros::equate;
+use crate::errors::Place;
 
 static ANALYZER: LazyLock<Analyzer> = LazyLock::new(|| Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]));
 
@@ -35,10 +37,10 @@ static JOIN_RULES: LazyLock<Optimizer> = LazyLock::new(|| {
     ])
 });
 
-/// Makes types agree, with casts where SQL has implicit ones.
-pub(crate) fn coerce(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// Makes joins of subqueries, the first of which stands at `subquery`, and types agree, with casts where SQL has implicit ones.
+pub(crate) fn coerce(plan: LogicalPlan, subquery: Option<Place>) -> Result<LogicalPlan> {
+    let plan = as_joins(as_aggregations(plan)?, subquery)?;
     conditions::check(&plan)?;
-    let plan = as_aggregations(plan)?;
     ANALYZER.execute_and_check(flink_types(plan)?, &CONFIGURATION, |_, _| {})
 }
 

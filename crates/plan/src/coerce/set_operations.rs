@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use datafusion_common::Result;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::logical_plan::{Distinct, Join, Union};
 use datafusion_expr::{
@@ -20,7 +20,7 @@ use crate::lower::ranking::ROW_NUMBER;
 
 /// The plan without the joins that DataFusion's planner makes of INTERSECT and EXCEPT, which are the only ones of these kinds.
 pub(crate) fn as_aggregations(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let rewritten = plan.transform_up(|node| match node {
+    let rewritten = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Join(join) if matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti) => {
             aggregation(&join).map(Transformed::yes)
         }

@@ -32,10 +32,12 @@ pub(crate) struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// The error with the nearest place that is known: the exact one, the one that was `found`, that of such a construct, or the query's.
+    /// The error with the nearest place that is known: the exact one, the one that was `found`, that of such a construct, of a subquery in an
+    /// expression, or the query's.
     pub fn at(self, found: impl FnOnce(&PlanError, &Clue) -> Option<Place>, locations: &SourceLocations) -> PlanError {
         let exact = self.error.place;
-        let place = exact.or_else(|| found(&self.error, &self.clue)).or(self.construct).or(locations.query);
+        let place = exact.or_else(|| found(&self.error, &self.clue)).or(self.construct);
+        let place = place.or(locations.subquery).or(locations.query);
         PlanError { place, ..self.error }
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct SourceLocations {
     pub casts: Vec<(String, Place)>,
     /// Its first join.
     pub join: Option<Place>,
+    /// Its first subquery in an expression.
+    pub subquery: Option<Place>,
     /// Its first window function.
     pub window: Option<Place>,
     /// Calls of functions: name in lower case, and place, where the call is written as text.

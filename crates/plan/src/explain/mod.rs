@@ -23,6 +23,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic};
 use pelton_data::arrangement::{Arrangement, OrderKey};
 use pelton_data::column::sql_name;
+use pelton_data::join::JoinKind;
 use pelton_data::ranking::{Numbering, Ranking};
 use pelton_data::udaf::Merging;
 
@@ -67,7 +68,8 @@ fn write_program(text: &mut String, program: &Program, indent: &str) -> fmt::Res
     }
     for (number, lookup) in program.lookups.iter().enumerate() {
         let keys: Vec<&str> = lookup.keys.iter().map(|key| lookup.schema.field(*key).name().as_str()).collect();
-        writeln!(text, "{indent}lookup {number}: by {}, loaded from", keys.join(", "))?;
+        let keys = if keys.is_empty() { "without a key".to_string() } else { format!("by {}", keys.join(", ")) };
+        writeln!(text, "{indent}lookup {number}: {keys}, loaded from")?;
         write_program(text, &lookup.program, &format!("{indent}  "))?;
     }
     for (number, pipeline) in program.pipelines.iter().enumerate() {
@@ -159,18 +161,27 @@ fn write_pipeline(
     for step in &pipeline.steps {
         match step {
             Step::Filter(predicate) => writeln!(text, "{indent}  filter {}", expression(predicate.as_ref()))?,
-            Step::Lookup { table, keys, keep_unmatched, columns, .. } => {
+            Step::Lookup { table, keys, kind, conditions, columns, .. } => {
                 let lookup = &program.lookups[*table];
                 let pairs = keys.iter().zip(&lookup.keys);
                 let pairs = pairs.map(|(key, column)| {
                     format!("{} = {}", expression(key.as_ref()), lookup.schema.field(*column).name())
                 });
-                let on = pairs.collect::<Vec<_>>().join(" and ");
+                let conditions = conditions.iter().map(|condition| expression(condition.as_ref()).to_string());
+                let on = pairs.chain(conditions).collect::<Vec<_>>().join(" and ");
+                let on = if on.is_empty() { "all rows".to_string() } else { format!("on {on}") };
                 let added: Vec<&str> =
                     columns.iter().map(|column| lookup.schema.field(*column).name().as_str()).collect();
-                let kept = if *keep_unmatched { ", keeps unmatched rows" } else { "" };
+                let kept = match kind {
+                    JoinKind::Inner => "",
+                    JoinKind::Left => ", keeps unmatched rows",
+                    JoinKind::Right => ", keeps unmatched rows of the table",
+                    JoinKind::Full => ", keeps unmatched rows of both sides",
+                    JoinKind::Semi => ", keeps rows with a match",
+                    JoinKind::Anti => ", keeps rows without a match",
+                };
                 let adds = if added.is_empty() { String::new() } else { format!(", adds {}", added.join(", ")) };
-                writeln!(text, "{indent}  lookup {table} on {on}{adds}{kept}")?;
+                writeln!(text, "{indent}  lookup {table} {on}{adds}{kept}")?;
             }
         }
     }

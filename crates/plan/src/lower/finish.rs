@@ -7,6 +7,7 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion_common::Result;
 use datafusion_expr::{Expr, ExprSchemable};
 use pelton_data::arrangement::Arrangement;
+use pelton_data::join::Side;
 
 use crate::lower::physical::{physical_expression, scope_of};
 use crate::lower::prune::prune;
@@ -116,7 +117,7 @@ impl UnboundPipeline {
         for step in &self.steps {
             match step {
                 UnboundStep::Filter(predicate) => expressions.push(predicate),
-                UnboundStep::Lookup { keys, .. } => expressions.extend(keys),
+                UnboundStep::Lookup { keys, conditions, .. } => expressions.extend(keys.iter().chain(conditions)),
             }
         }
         match &self.target {
@@ -147,7 +148,11 @@ struct BoundLookup {
 fn bind_lookup(lookup: UnboundLookup, used: &BTreeSet<String>) -> Result<BoundLookup> {
     let UnboundLookup { mut unbound, relation, fields, keys, .. } = lookup;
     let used: Vec<usize> = (0..fields.len()).filter(|index| used.contains(fields[*index].name())).collect();
-    let loaded: BTreeSet<usize> = keys.iter().chain(&used).copied().collect();
+    let mut loaded: BTreeSet<usize> = keys.iter().chain(&used).copied().collect();
+    if loaded.is_empty() {
+        // Rows are counted by the length of a column.
+        loaded.insert(0);
+    }
     let loaded: Vec<usize> = loaded.into_iter().collect();
     let names = loaded.iter().map(|index| fields[*index].name().clone()).collect();
     unbound.outputs.push(UnboundOutput { names, arrangement: Arrangement::default(), target: OutputTarget::Result });
@@ -270,7 +275,7 @@ fn bind_pipeline(
     for step in &pipeline.steps {
         match step {
             UnboundStep::Filter(predicate) => steps.push(Step::Filter(physical_expression(predicate, &scope)?)),
-            UnboundStep::Lookup { table, keys, keep_unmatched } => {
+            UnboundStep::Lookup { table, keys, kind, conditions } => {
                 let lookup = &lookups[*table];
                 let pairs = keys.iter().zip(&lookup.table.keys);
                 let keys = pairs.map(|(key, index)| {
@@ -278,21 +283,25 @@ fn bind_pipeline(
                     physical_expression(&key, &scope)
                 });
                 let keys = keys.collect::<Result<_>>()?;
+                let keep_unmatched = kind.keeps_unmatched(Side::Left);
                 let fields: Vec<FieldRef> =
-                    lookup.used.iter().map(|index| lookup.field(*index, *keep_unmatched)).collect();
+                    lookup.used.iter().map(|index| lookup.field(*index, keep_unmatched)).collect();
                 let columns = lookup
                     .used
                     .iter()
                     .map(|index| lookup.loaded.binary_search(index).expect("used columns are loaded"));
+                looked_up.push((lookup_qualifier(*table), fields.clone()));
+                scope = scope_of(input_schema.fields(), &looked_up)?;
+                let conditions = conditions.iter().map(|condition| physical_expression(condition, &scope));
+                let conditions = conditions.collect::<Result<_>>()?;
                 steps.push(Step::Lookup {
                     table: *table,
                     keys,
-                    keep_unmatched: *keep_unmatched,
+                    kind: *kind,
+                    conditions,
                     columns: columns.collect(),
-                    fields: fields.clone(),
+                    fields,
                 });
-                looked_up.push((lookup_qualifier(*table), fields));
-                scope = scope_of(input_schema.fields(), &looked_up)?;
             }
         }
     }

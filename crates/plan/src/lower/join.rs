@@ -6,10 +6,12 @@ use arrow::datatypes::FieldRef;
 use datafusion_common::{DFSchema, DFSchemaRef, DataFusionError, NullEquality, Result};
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::split_conjunction_owned;
-use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan};
+use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan, lit};
 use pelton_data::column::{is_nested, sql_name};
+use pelton_data::join::{JoinKind, Side};
 
 use crate::bind::names::Names;
+use crate::bind::table_scan::is_bounded;
 use crate::coerce::held_types::held_or_same;
 use crate::coerce::simplify::simplify;
 use crate::errors::{PlanError, external};
@@ -20,6 +22,10 @@ use crate::lower::unbound::{Branch, Cut, Loaded, Relation, UnboundLookup, Unboun
 use crate::lower::window_bounds::materialize;
 use crate::pipeline::Window;
 
+/// What can be joined.
+const UNBOUNDED_HINT: &str =
+    "join a stream with a bounded table, which is loaded when the query starts; an outer join keeps the stream's rows";
+
 /// A join as seen from its stream.
 struct Sides<'a> {
     stream: Relation,
@@ -27,9 +33,21 @@ struct Sides<'a> {
     table: &'a LogicalPlan,
     /// Pairs of equal expressions: the stream's, the table's.
     on: Vec<(Expr, Expr)>,
-    keep_unmatched: bool,
+    /// With the stream as the left side.
+    kind: JoinKind,
     /// Whether the stream is the right side.
     is_swapped: bool,
+}
+
+/// The conditions of a join besides its equalities.
+#[derive(Default)]
+struct Conditions {
+    /// Those that the table is filtered by before it is loaded.
+    of_table: Vec<Expr>,
+    /// Those that candidates meet to be matches.
+    of_pairs: Vec<Expr>,
+    /// Those that rows are filtered by behind the join.
+    of_rows: Vec<Expr>,
 }
 
 impl Lowering<'_> {
@@ -51,74 +69,99 @@ impl Lowering<'_> {
             return Ok(relation);
         }
         let mut sides = self.sides(join)?;
-        let (of_table, residual) = self.conditions(join, &sides)?;
-        let table = self.lookup(&sides, of_table)?;
-        let qualifier = lookup_qualifier(table);
-        let fields = self.unbound.lookups[table].fields.clone();
-        for branch in &mut sides.stream.branches {
-            let keys = sides.on.iter().map(|(key, _)| self.join_key(key, branch, sides.stream_schema));
-            let keys = keys.collect::<Result<_>>()?;
-            let is_refused = |cut: &&Cut| match cut.window {
-                Window::Session { .. } => !sides.keep_unmatched,
-                // Rows with several matches would be counted more than once.
-                _ => cut.by_key().is_some(),
-            };
-            if let Some(cut) = branch.cut.as_ref().filter(is_refused) {
-                let (construct, hint) = match cut.window {
-                    Window::Session { .. } => (
-                        "an inner join of rows that are cut into sessions",
-                        "use LEFT JOIN, or join them in a view and read that",
-                    ),
-                    _ => (
-                        "a join of rows that are cut into windows that count the rows of each key",
-                        "join them in a view and read that",
-                    ),
-                };
-                return Err(external(PlanError::unsupported(cut.place, construct, hint)));
-            }
-            branch.steps.push(UnboundStep::Lookup { table, keys, keep_unmatched: sides.keep_unmatched });
-            branch.extend_scope(&qualifier, fields.iter().map(|field| joined(field, sides.keep_unmatched)))?;
-            let width = sides.table.schema().fields().len();
-            let looked_up = fields[..width]
-                .iter()
-                .zip(sides.table.schema().fields())
-                .map(|(field, planned)| as_planned(column(&qualifier, field.name()), field.data_type(), planned));
-            if sides.is_swapped {
-                branch.columns.splice(0..0, looked_up);
-            } else {
-                branch.columns.extend(looked_up);
-            }
+        let conditions = self.conditions(join, &sides)?;
+        let table = self.lookup(&sides, conditions.of_table)?;
+        let schema = join.left.schema().join(join.right.schema())?;
+        let mut stream = std::mem::replace(&mut sides.stream, Relation { branches: Vec::new() });
+        for branch in &mut stream.branches {
+            self.join_branch(branch, &sides, table, (&conditions.of_pairs, &schema))?;
         }
-        let mut relation = sides.stream;
-        for condition in residual {
-            for branch in &mut relation.branches {
-                let predicate = branch.substitute(&condition, &join.schema)?;
+        for condition in conditions.of_rows {
+            for branch in &mut stream.branches {
+                let predicate = branch.substitute(&condition, &schema)?;
                 self.filter(branch, predicate)?;
             }
         }
-        Ok(relation)
+        Ok(stream)
     }
 
-    /// The conditions of a join besides its equalities: those over the table's columns alone, which the table is filtered
-    /// by before it is loaded, and the rest.
-    fn conditions(&self, join: &Join, sides: &Sides<'_>) -> Result<(Vec<Expr>, Vec<Expr>)> {
-        let conjuncts = join.filter.clone().map_or_else(Vec::new, split_conjunction_owned);
-        let table = sides.table.schema();
-        let is_tables = |condition: &Expr| condition.column_refs().iter().all(|column| table.has_column(column));
-        let (of_table, residual): (Vec<Expr>, Vec<Expr>) = conjuncts.into_iter().partition(is_tables);
-        if join.on.is_empty() {
-            let hint = "join ON left.key = right.key; other conditions can follow with AND";
-            return Err(self.refused("a join without an equality between its sides", hint));
+    /// Adds the step to a branch that looks rows of a table up. The conditions of pairs are over the columns that `schema` describes.
+    fn join_branch(
+        &self,
+        branch: &mut Branch,
+        sides: &Sides<'_>,
+        table: usize,
+        (of_pairs, schema): (&[Expr], &DFSchema),
+    ) -> Result<()> {
+        self.check_cut(branch, sides.kind)?;
+        let keys = sides.on.iter().map(|(key, _)| self.join_key(key, branch, sides.stream_schema));
+        let keys = keys.collect::<Result<_>>()?;
+        let (qualifier, fields) = (lookup_qualifier(table), &self.unbound.lookups[table].fields);
+        let keeps_unmatched = sides.kind.keeps_unmatched(Side::Left);
+        branch.extend_scope(&qualifier, fields.iter().map(|field| joined(field, keeps_unmatched)))?;
+        let planned = sides.table.schema().fields();
+        let looked_up = fields[..planned.len()]
+            .iter()
+            .zip(planned)
+            .map(|(field, planned)| as_planned(column(&qualifier, field.name()), field.data_type(), planned));
+        let of_stream = branch.columns.clone();
+        let start = if sides.is_swapped { 0 } else { branch.columns.len() };
+        branch.columns.splice(start..start, looked_up);
+        let mut conditions = Vec::new();
+        for condition in of_pairs {
+            let condition = materialize(branch.substitute(condition, schema)?, branch)?;
+            let conjuncts = split_conjunction_owned(simplify(condition, &branch.scope)?);
+            conditions.extend(conjuncts.into_iter().filter(|conjunct| *conjunct != lit(true)));
         }
-        if sides.keep_unmatched && !residual.is_empty() {
-            let hint = "in ON, compare a column of each side with =, or test the bounded table's columns alone; \
-                        test other things in WHERE";
-            return Err(self.refused("this condition of an outer join", hint));
+        if !sides.kind.has_pairs() {
+            branch.columns = of_stream;
         }
+        branch.steps.push(UnboundStep::Lookup { table, keys, kind: sides.kind, conditions });
+        Ok(())
+    }
+
+    /// Refuses to join rows whose windows depend on what the join leaves of them.
+    fn check_cut(&self, branch: &Branch, kind: JoinKind) -> Result<()> {
+        let is_refused = |cut: &&Cut| match cut.window {
+            Window::Session { .. } => kind != JoinKind::Left,
+            // Rows with several matches would be counted more than once.
+            _ => cut.by_key().is_some(),
+        };
+        let Some(cut) = branch.cut.as_ref().filter(is_refused) else { return Ok(()) };
+        let (construct, hint) = match (cut.window, kind) {
+            (Window::Session { .. }, JoinKind::Semi | JoinKind::Anti) => {
+                ("IN or EXISTS of rows that are cut into sessions", "test them in a view and read that")
+            }
+            (Window::Session { .. }, _) => (
+                "an inner join of rows that are cut into sessions",
+                "use LEFT JOIN, or join them in a view and read that",
+            ),
+            _ => (
+                "a join of rows that are cut into windows that count the rows of each key",
+                "join them in a view and read that",
+            ),
+        };
+        Err(external(PlanError::unsupported(cut.place, construct, hint)))
+    }
+
+    fn conditions(&self, join: &Join, sides: &Sides<'_>) -> Result<Conditions> {
         if join.null_equality == NullEquality::NullEqualsNull {
             return Err(self.refused("IS NOT DISTINCT FROM between these columns", "compare them with ="));
         }
-        Ok((of_table, residual))
+        let (table, kind) = (sides.table.schema(), sides.kind);
+        let is_tables = |condition: &Expr| condition.column_refs().iter().all(|column| table.has_column(column));
+        let is_streams = |condition: &Expr| !condition.column_refs().iter().any(|column| table.has_column(column));
+        let mut conditions = Conditions::default();
+        for condition in join.filter.clone().map_or_else(Vec::new, split_conjunction_owned) {
+            if is_tables(&condition) && !kind.keeps_unmatched(Side::Right) {
+                conditions.of_table.push(condition);
+            } else if kind == JoinKind::Inner && (!join.on.is_empty() || is_streams(&condition)) {
+                conditions.of_rows.push(condition);
+            } else {
+                conditions.of_pairs.push(condition);
+            }
+        }
+        Ok(conditions)
     }
 
     fn refused(&self, construct: &str, hint: &str) -> DataFusionError {
@@ -127,28 +170,30 @@ impl Lowering<'_> {
 
     /// Tells the stream from the table.
     fn sides<'j>(&mut self, join: &'j Join) -> Result<Sides<'j>> {
-        if !matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right) {
-            let construct = format!("{} JOIN", join.join_type.to_string().to_uppercase());
-            return Err(self.refused(&construct, "use JOIN or LEFT JOIN"));
-        }
-        let (left, right) = (self.is_plan_bounded(&join.left)?, self.is_plan_bounded(&join.right)?);
-        let is_swapped = match join.join_type {
-            JoinType::Right => true,
-            JoinType::Left => false,
-            _ => left && !right,
+        let (left, right) = (is_bounded(&join.left)?, is_bounded(&join.right)?);
+        let (kind, is_swapped) = match join.join_type {
+            JoinType::Inner => (JoinKind::Inner, left && !right),
+            JoinType::Left => (JoinKind::Left, false),
+            JoinType::Right => (JoinKind::Left, true),
+            JoinType::LeftSemi => (JoinKind::Semi, false),
+            JoinType::LeftAnti => (JoinKind::Anti, false),
+            other => {
+                let construct = format!("{} JOIN", other.to_string().to_uppercase());
+                return Err(self.refused(&construct, "use JOIN or LEFT JOIN with a bounded table"));
+            }
         };
         let (table_bounded, stream_plan, table) = match is_swapped {
             true => (left, &join.right, &join.left),
             false => (right, &join.left, &join.right),
         };
         if !table_bounded {
-            let construct = if left || right {
-                "an outer join that keeps the rows of a bounded table"
+            let (construct, hint) = if !kind.has_pairs() {
+                ("IN or EXISTS of an unbounded subquery", "read bounded tables in the subquery")
+            } else if left || right {
+                ("an outer join that keeps the rows of a bounded table", UNBOUNDED_HINT)
             } else {
-                "a join of two unbounded tables"
+                ("a join of two unbounded tables", UNBOUNDED_HINT)
             };
-            let hint = "join a stream with a bounded table, which is loaded when the query starts; \
-                        an outer join keeps the stream's rows";
             return Err(self.refused(construct, hint));
         }
         let on = join.on.iter().cloned().map(|(left, right)| if is_swapped { (right, left) } else { (left, right) });
@@ -157,23 +202,9 @@ impl Lowering<'_> {
             stream_schema: stream_plan.schema(),
             table,
             on: on.collect(),
-            keep_unmatched: join.join_type != JoinType::Inner,
+            kind,
             is_swapped,
         })
-    }
-
-    /// Whether a plan's rows end: that decides before either side is lowered which one becomes a program of its own.
-    fn is_plan_bounded(&self, plan: &LogicalPlan) -> Result<bool> {
-        use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-        let mut is_bounded = true;
-        plan.apply(|node| {
-            if let LogicalPlan::TableScan(scan) = node {
-                let source = scan.source.downcast_ref::<crate::bind::table_scan::TableScanSource>();
-                is_bounded &= source.is_some_and(|source| source.table.bounded);
-            }
-            Ok(if is_bounded { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
-        })?;
-        Ok(is_bounded)
     }
 
     /// The table that is looked up in: one that is loaded already for another join, where it can be that.
@@ -242,6 +273,6 @@ fn held(field: &FieldRef, name: String) -> FieldRef {
     Arc::new(field.as_ref().clone().with_name(name).with_data_type(held_or_same(field.data_type())))
 }
 
-fn joined(field: &FieldRef, keep_unmatched: bool) -> FieldRef {
-    if keep_unmatched { Arc::new(field.as_ref().clone().with_nullable(true)) } else { field.clone() }
+fn joined(field: &FieldRef, keeps_unmatched: bool) -> FieldRef {
+    if keeps_unmatched { Arc::new(field.as_ref().clone().with_nullable(true)) } else { field.clone() }
 }

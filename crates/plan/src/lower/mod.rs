@@ -54,6 +54,7 @@ use datafusion_common::{DFSchema, Result, TableReference};
 use datafusion_expr::logical_plan::{Distinct, Projection};
 use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, lit};
+use pelton_data::join::JoinKind;
 use pelton_data::window::Window;
 use pelton_data::zoned_window::ZonedWindow;
 
@@ -194,7 +195,13 @@ impl Lowering<'_> {
             return self.filter_lookup(table, conjunct);
         }
         let position = filter_position(branch, &conjunct);
-        branch.steps.insert(position, UnboundStep::Filter(conjunct));
+        match branch.steps[..position].last_mut() {
+            // Pairs are tested before they become rows, as there are many.
+            Some(UnboundStep::Lookup { keys, kind: JoinKind::Inner, conditions, .. }) if keys.is_empty() => {
+                conditions.push(conjunct);
+            }
+            _ => branch.steps.insert(position, UnboundStep::Filter(conjunct)),
+        }
         Ok(())
     }
 
@@ -231,7 +238,7 @@ fn lookup_alone(branch: &Branch, conjunct: &Expr) -> Option<usize> {
         return None;
     }
     branch.steps.iter().find_map(|step| match step {
-        UnboundStep::Lookup { table, keep_unmatched: false, .. } if lookup_qualifier(*table) == first => Some(*table),
+        UnboundStep::Lookup { table, kind: JoinKind::Inner, .. } if lookup_qualifier(*table) == first => Some(*table),
         _ => None,
     })
 }

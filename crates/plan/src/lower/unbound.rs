@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::{DFSchema, Result, TableReference};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 use pelton_data::arrangement::Arrangement;
-use pelton_data::join::{JoinColumn, JoinTime};
+use pelton_data::join::{JoinColumn, JoinKind, JoinTime};
 use pelton_data::zone::Zone;
 
 use crate::bind::window_columns::{WINDOW_COLUMNS, result_time_field, window_fields};
@@ -104,7 +104,7 @@ pub(crate) struct Cut {
 #[derive(Clone, PartialEq)]
 pub(crate) enum UnboundStep {
     Filter(Expr),
-    Lookup { table: usize, keys: Vec<Expr>, keep_unmatched: bool },
+    Lookup { table: usize, keys: Vec<Expr>, kind: JoinKind, conditions: Vec<Expr> },
 }
 
 /// A branch that has its end.

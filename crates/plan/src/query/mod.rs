@@ -191,8 +191,8 @@ pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanEr
     on_deep_stack(catalog, || {
         let context = Context::new(catalog);
         let locations = survey::survey_view(&view.query, &context)?;
-        let planned =
-            context.view_plan(view).and_then(|plan| references::resolved(plan, None)).and_then(optimize::coerce);
+        let planned = context.view_plan(view).and_then(|plan| references::resolved(plan, None));
+        let planned = planned.and_then(|plan| optimize::coerce(plan, locations.subquery));
         planned.map(drop).map_err(|error| locate::in_query(error, &view.query, &context, &locations))
     })
 }
@@ -206,7 +206,10 @@ pub(crate) fn columns_of(catalog: &Catalog, named: &Named) -> Result<SchemaRef, 
         let name = TableReference::bare(named.name.as_str());
         let source = Context::new(catalog).get_table_source(name.clone());
         let plan = source.and_then(|source| LogicalPlanBuilder::scan(name, source, None)?.build());
-        match plan.and_then(|plan| references::resolved(plan, named.place)).and_then(optimize::coerce) {
+        match plan
+            .and_then(|plan| references::resolved(plan, named.place))
+            .and_then(|plan| optimize::coerce(plan, None))
+        {
             Ok(plan) => Ok(plan.schema().inner().clone()),
             Err(error) => {
                 Err(PlanError { place: named.place, ..diagnose::diagnose(error, &SourceLocations::default()) })
@@ -224,7 +227,8 @@ pub(crate) fn columns_of_query(catalog: &Catalog, query: &sqlparser::ast::Query)
         let context = Context::new(catalog);
         let locations = survey::survey(query, &context)?;
         let resolved = |plan| references::resolved(plan, locations.query);
-        let planned = context.plan_query(query).and_then(resolved).and_then(with_names).and_then(optimize::coerce);
+        let planned = context.plan_query(query).and_then(resolved).and_then(with_names);
+        let planned = planned.and_then(|plan| optimize::coerce(plan, locations.subquery));
         let plan = planned.map_err(|error| locate::in_query(error, query, &context, &locations))?;
         Ok(plan.schema().inner().clone())
     })
@@ -276,7 +280,7 @@ fn lower_plan(
 ) -> datafusion_common::Result<LogicalPlan> {
     let mut lowering = Lowering { unbound: std::mem::take(unbound), locations };
     let result = (|| {
-        let zoned = zone::plan_in_zone(optimize::coerce(plan)?, lowering.unbound.zone)?;
+        let zoned = zone::plan_in_zone(optimize::coerce(plan, locations.subquery)?, lowering.unbound.zone)?;
         let prepared = optimize::prepare(zoned)?;
         chance::check_chance(&prepared, locations)?;
         let arranged = lowering.arranged(&prepared)?;

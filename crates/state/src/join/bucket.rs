@@ -25,7 +25,7 @@ pub struct Bucket {
     columns: RecordBatch,
     key_types: Vec<DataType>,
     index: Index,
-    /// The rows of each key, one key after the other; empty where keys are unique.
+    /// The rows of each key, one key after the other; empty where keys are unique. All rows where there is no key.
     list: Vec<u32>,
     times: Option<TimeRange>,
 }
@@ -40,7 +40,7 @@ pub struct Shape {
 }
 
 impl Bucket {
-    /// The rows of `batch`, indexed by the columns `key_columns`, one or more, in this thread. [`BucketBuild`] uses several.
+    /// The rows of `batch`, indexed by the columns `key_columns`, in this thread; where there are none, each row matches all. [`BucketBuild`] uses several.
     ///
     /// # Panics
     /// Where a key column's type is none that blocks hold, or there are more rows than 32 bits count.
@@ -80,6 +80,7 @@ impl Bucket {
         match &self.index {
             Index::Dense(dense) => Shape { is_dense: true, is_unique: matches!(dense.rows, DenseRows::Unique(_)) },
             Index::Hashed(_) => Shape { is_dense: false, is_unique: self.list.is_empty() },
+            Index::All => Shape { is_dense: false, is_unique: false },
         }
     }
 
@@ -90,7 +91,7 @@ impl Bucket {
                 DenseRows::Unique(rows) => Some((dense.base, rows)),
                 DenseRows::Several(_) => None,
             },
-            Index::Hashed(_) => None,
+            Index::Hashed(_) | Index::All => None,
         }
     }
 
@@ -110,7 +111,7 @@ impl Bucket {
         out_matches: &mut Vec<u32>,
     ) {
         let mut found = Vec::new();
-        self.find(keys, selection, &mut found);
+        self.find(keys, selection, rows, &mut found);
         debug_assert_eq!(found.len(), selection.map_or(rows, <[u32]>::len));
         let row = |at: usize| selection.map_or(at as u32, |selection| selection[at]);
         out_rows.clear();
@@ -143,16 +144,16 @@ impl Bucket {
         }
     }
 
-    /// Replaces `found` by the matches of each row of `selection`, or of all rows.
+    /// Replaces `found` by the matches of each row of `selection`, or of all `rows` rows.
     ///
     /// # Panics
     /// As [`Bucket::probe`].
-    pub(super) fn find(&self, keys: &[ArrayRef], selection: Option<&[u32]>, found: &mut Vec<Matches>) {
+    pub(super) fn find(&self, keys: &[ArrayRef], selection: Option<&[u32]>, rows: usize, found: &mut Vec<Matches>) {
         assert_eq!(keys.len(), self.key_types.len(), "one column for each key column");
         for (key, expected) in keys.iter().zip(&self.key_types) {
             assert_eq!(logical_type(key.data_type()), expected, "a key has the type of the indexed column");
         }
-        self.index.find(&KeyColumns::new(keys.to_vec()), selection, &self.list, found);
+        self.index.find(&KeyColumns::new(keys.to_vec()), (selection, rows), &self.list, found);
     }
 
     /// The rows that matches are.

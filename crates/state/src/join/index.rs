@@ -18,16 +18,26 @@ pub(super) enum Index {
     Dense(DenseIndex),
     /// By hash.
     Hashed(HashedIndex),
+    /// There are no key columns: each row matches all.
+    All,
 }
 
 impl Index {
-    /// Replaces `found` by the matches of each row of `selection`, or of all rows. `rows` is the bucket's list of rows.
-    pub fn find(&self, keys: &KeyColumns, selection: Option<&[u32]>, rows: &[u32], found: &mut Vec<Matches>) {
+    /// Replaces `found` by the matches of each row of `selection`, or of all `rows` rows. `list` is the bucket's list of rows.
+    pub fn find(
+        &self,
+        keys: &KeyColumns,
+        (selection, rows): (Option<&[u32]>, usize),
+        list: &[u32],
+        found: &mut Vec<Matches>,
+    ) {
+        let count = selection.map_or(rows, <[u32]>::len);
         found.clear();
-        found.reserve(selection.map_or(keys.rows(), <[u32]>::len));
+        found.reserve(count);
         match self {
             Index::Dense(dense) => dense.find(keys, selection, found),
-            Index::Hashed(hashed) => hashed.find(keys, selection, rows, found),
+            Index::Hashed(hashed) => hashed.find(keys, selection, list, found),
+            Index::All => found.resize(count, Matches { first: 0, count: list.len() as u32 }),
         }
     }
 
@@ -35,6 +45,7 @@ impl Index {
         match self {
             Index::Dense(dense) => dense.bytes(),
             Index::Hashed(hashed) => hashed.bytes(),
+            Index::All => 0,
         }
     }
 }

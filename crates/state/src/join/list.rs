@@ -93,7 +93,7 @@ impl Buckets {
     pub fn search(&self, keys: &[ArrayRef], rows: usize) -> Search<'_> {
         let mut found = vec![Vec::new(); self.buckets.len()];
         for (bucket, found) in self.buckets.iter().zip(&mut found) {
-            bucket.find(keys, None, found);
+            bucket.find(keys, None, rows, found);
         }
         Search { buckets: &self.buckets, found, rows, row: 0, bucket: 0, passed: 0 }
     }

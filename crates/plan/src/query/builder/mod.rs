@@ -328,7 +328,7 @@ fn step(expressions: &[Expr], plan: impl FnOnce() -> Result<LogicalPlan> + Send)
     let mut locations = SourceLocations::default();
     expressions.iter().for_each(|expression| note_functions(expression, &mut locations));
     // Which values a cast has does not matter before the whole query is planned.
-    let checked = || plan().and_then(|plan| optimize::coerce(plan.clone()).map(|_| plan));
+    let checked = || plan().and_then(|plan| optimize::coerce(plan.clone(), None).map(|_| plan));
     let plan = on_deep_stack(&Catalog::default(), checked);
     plan.map_err(|error| diagnose(error, &locations))
 }

@@ -54,6 +54,8 @@ enum Stage {
     /// Keys become an index.
     Dense(Rows, DenseBuild),
     Hashed(Rows, HashedBuild),
+    /// There is no key.
+    All(Rows),
 }
 
 /// The arrays of a column, one for each batch, until they are one.
@@ -77,7 +79,7 @@ struct Extent {
 }
 
 impl BucketBuild {
-    /// A bucket of rows with these columns, indexed by `key_columns`, one or more; `time` is the column of their event times, which has no NULL.
+    /// A bucket of rows with these columns, indexed by `key_columns`; `time` is the column of their event times, which has no NULL.
     ///
     /// # Panics
     /// Where there are more rows than 32 bits count.
@@ -108,6 +110,7 @@ impl BucketBuild {
                 Stage::Extents(..) => 0,
                 Stage::Dense(_, dense) => dense.bytes(),
                 Stage::Hashed(rows, hashed) => hashed.bytes(rows.keys.rows(), workers),
+                Stage::All(_) => self.rows * size_of::<u32>(),
             }
     }
 
@@ -117,6 +120,7 @@ impl BucketBuild {
             Stage::Columns(_) | Stage::Extents(..) => false,
             Stage::Dense(_, dense) => dense.is_built(),
             Stage::Hashed(_, hashed) => hashed.is_built(),
+            Stage::All(_) => true,
         }
     }
 
@@ -135,6 +139,7 @@ impl BucketBuild {
             }
             Stage::Dense(rows, dense) => dense.units(&rows.keys, workers),
             Stage::Hashed(rows, hashed) => hashed.units(&rows.keys, workers),
+            Stage::All(_) => Vec::new(),
         }
     }
 
@@ -154,6 +159,7 @@ impl BucketBuild {
                 });
                 let keys = extents.iter().filter_map(|extent| extent.keys).reduce(widen);
                 match keys.and_then(|extent| DenseBuild::new(extent, rows.keys.rows())) {
+                    _ if self.key_columns.is_empty() => Stage::All(rows),
                     Some(dense) => Stage::Dense(rows, dense),
                     None => {
                         let hashed = HashedBuild::new(&rows.keys);
@@ -169,6 +175,7 @@ impl BucketBuild {
                 hashed.advance();
                 Stage::Hashed(rows, hashed)
             }
+            Stage::All(rows) => Stage::All(rows),
         };
         Ok(())
     }
@@ -200,6 +207,7 @@ impl BucketBuild {
                 let (index, list) = hashed.finish();
                 (rows, Index::Hashed(index), list)
             }
+            Stage::All(rows) => (rows, Index::All, (0..self.rows as u32).collect()),
             Stage::Columns(_) | Stage::Extents(..) => panic!("the bucket is not built"),
         };
         let Rows { columns, keys, times } = rows;

@@ -1,0 +1,105 @@
+//! Rows of a call are joined to those that they look up.
+
+use arrow::array::ArrayRef;
+use pelton_data::join::JoinKind;
+use pelton_state::join::Bucket;
+use pelton_state::join::matching::Retain;
+use pelton_state::kernel::KernelError;
+
+use super::call::{Call, outputs};
+use super::loops::Loop;
+use crate::lower::function::Effect;
+
+impl<'a> Call<'a> {
+    /// Joins rows to the rows that a loop with [`Effect::Probe`] finds in a dense index of a table: the first key and, for
+    /// each key from there on, its row.
+    ///
+    /// # Errors
+    /// Where a key has no value.
+    pub(crate) fn probe(
+        &mut self,
+        code: &Loop,
+        (base, index): (i64, &[u32]),
+        mut survivors: Vec<u32>,
+    ) -> Result<Vec<u32>, KernelError> {
+        let bound = self.bind(code)?;
+        survivors.clear();
+        survivors.reserve(self.count);
+        let mut matches = self.spare.get_mut().found.pop().unwrap_or_default();
+        matches.clear();
+        matches.reserve(self.count);
+        let pointers = outputs([(matches.as_mut_ptr().cast(), std::ptr::null_mut())]);
+        let mut frame = self.frame(&bound, 0, self.count);
+        frame.table = index.as_ptr().cast_mut().cast();
+        frame.dense_base = base;
+        frame.dense_length = index.len() as u64;
+        frame.survivors = survivors.as_mut_ptr();
+        frame.outputs = pointers.as_ptr();
+        // SAFETY: there is room for as many survivors and matches as there are positions; the loop only reads the index.
+        unsafe { self.run(code, &bound, &mut frame)? };
+        // SAFETY: the loop wrote this many of each, at most `count`.
+        unsafe {
+            survivors.set_len(frame.survivor_count as usize);
+            matches.set_len(frame.survivor_count as usize);
+        }
+        drop(bound);
+        let Effect::Probe { by_position, .. } = code.effect else { unreachable!("the loop finds rows") };
+        let spare = self.replace_rows(survivors, by_position);
+        self.matches.push(matches);
+        Ok(spare)
+    }
+
+    /// Joins rows to those that a bucket has for their keys, and that meet conditions.
+    ///
+    /// # Errors
+    /// Where a condition has no value.
+    pub(crate) fn look_up(
+        &mut self,
+        (bucket, keys): (&Bucket, &[ArrayRef]),
+        kind: JoinKind,
+        conditions: &[Loop],
+        mut survivors: Vec<u32>,
+    ) -> Result<Vec<u32>, KernelError> {
+        let mut matches = self.spare.get_mut().found.pop().unwrap_or_default();
+        let mut retain = |positions: &mut _, matches: &mut _| self.retain_pairs(conditions, positions, matches);
+        let retain: Option<Retain<'_, _>> = (!conditions.is_empty()).then_some(&mut retain);
+        bucket.join((keys, self.count), kind, retain, &mut survivors, &mut matches)?;
+        let spare = self.keep_positions(survivors);
+        self.matches.push(matches);
+        Ok(spare)
+    }
+
+    /// Keeps those of the pairs of positions and looked-up rows for which loops with [`Effect::Keep`] keep the position of the pair.
+    fn retain_pairs(
+        &self,
+        conditions: &[Loop],
+        positions: &mut Vec<u32>,
+        matches: &mut Vec<u32>,
+    ) -> Result<(), KernelError> {
+        let mut pairs = self.pairs(positions, matches);
+        let mut kept = Vec::new();
+        for condition in conditions {
+            if pairs.count == 0 {
+                break;
+            }
+            pairs.list_kept(condition, &mut kept)?;
+            for numbers in [&mut *positions, &mut *matches] {
+                kept.iter().enumerate().for_each(|(to, &from)| numbers[to] = numbers[from as usize]);
+                numbers.truncate(kept.len());
+            }
+            kept = pairs.keep_positions(kept);
+        }
+        Ok(())
+    }
+
+    /// The rows at these positions, joined to rows of the table of the next lookup.
+    fn pairs(&self, positions: &[u32], matches: &[u32]) -> Call<'a> {
+        let rows = positions.iter().map(|&position| self.row(position as usize) as u32).collect();
+        let mut pairs = Call::of_rows(self.shared, self.lookups, self.block, rows, Box::default());
+        let earlier = self.matches.iter();
+        let earlier = earlier.map(|rows| positions.iter().map(|&position| rows[position as usize]).collect());
+        pairs.matches = earlier.chain([matches.to_vec()]).collect();
+        pairs.checks_nulls = self.checks_nulls;
+        pairs
+    }
+}

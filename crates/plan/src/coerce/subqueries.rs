@@ -1,0 +1,115 @@
+//! Subqueries in expressions become joins: IN and EXISTS semi joins, NOT IN and NOT EXISTS anti joins, and one that has a single value a left join.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, Result};
+use datafusion_expr::logical_plan::{Filter, Join};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, lit};
+use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
+use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
+use datafusion_optimizer::{Optimizer, OptimizerContext};
+
+use crate::bind::table_scan::is_bounded;
+use crate::coerce::simplify::CONFIGURATION;
+use crate::errors::{Place, PlanError, external};
+
+static RULES: LazyLock<Optimizer> = LazyLock::new(|| {
+    Optimizer::with_rules(vec![Arc::new(DecorrelatePredicateSubquery::new()), Arc::new(ScalarSubqueryToJoin::new())])
+});
+
+static SETTINGS: LazyLock<Arc<ConfigOptions>> = LazyLock::new(|| {
+    let mut options = ConfigOptions::clone(&CONFIGURATION);
+    // Or else those that name no column of the query around them would stay.
+    options.optimizer.enable_physical_uncorrelated_scalar_subquery = false;
+    Arc::new(options)
+});
+
+/// The plan with joins in the place of subqueries, the first of which stands at `place`.
+pub(crate) fn as_joins(plan: LogicalPlan, place: Option<Place>) -> Result<LogicalPlan> {
+    let mut has_subquery = false;
+    for_each_subquery(&plan, |subquery| {
+        has_subquery = true;
+        match subquery {
+            Expr::ScalarSubquery(query) if !has_one_row(&query.subquery) => {
+                let hint = "compute an aggregate in it, as in (SELECT MAX(x) FROM t)";
+                Err(external(PlanError::unsupported(place, "a subquery as a value, of more than one row,", hint)))
+            }
+            _ => Ok(()),
+        }
+    })?;
+    if !has_subquery {
+        return Ok(plan);
+    }
+    let context = OptimizerContext::new_with_config_options(SETTINGS.clone());
+    let plan = RULES.optimize(plan, &context, |_, _| {})?;
+    for_each_subquery(&plan, |_| {
+        let hint = "compare columns of both queries with =, and leave out LIMIT, or join with the subquery";
+        Err(external(PlanError::unsupported(place, "this subquery", hint)))
+    })?;
+    let rewritten = plan.transform_up(|node| match node {
+        LogicalPlan::Join(join) if join.null_aware => not_in(join).map(Transformed::yes),
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(rewritten.data)
+}
+
+fn for_each_subquery(plan: &LogicalPlan, mut visit: impl FnMut(&Expr) -> Result<()>) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        for expression in node.expressions() {
+            expression.apply(|part| {
+                if let Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) = part {
+                    visit(part)?;
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+/// Whether a plan has at most one row, whatever it reads.
+fn has_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        LogicalPlan::Filter(filter) => has_one_row(&filter.input),
+        LogicalPlan::Projection(projection) => has_one_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => has_one_row(&alias.input),
+        _ => false,
+    }
+}
+
+/// `x NOT IN (SELECT y …)`: a row stays where `x = y` is false for all rows of the subquery, and not where it is NULL for one. Rows of a bounded subquery are
+/// found by `y`: of those that stay, none has a NULL among its rows of the subquery, and a row whose `x` is NULL has no row there.
+fn not_in(join: Join) -> Result<LogicalPlan> {
+    let Join { left, right, filter, .. } = join;
+    let (membership, others) = match filter.expect("the condition of NOT IN") {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => (*left, *right),
+        membership => (membership, lit(true)),
+    };
+    let anti_join = |left: LogicalPlan, right: LogicalPlan, condition: Expr| {
+        LogicalPlanBuilder::from(left).join_on(right, JoinType::LeftAnti, [condition.and(others.clone())])?.build()
+    };
+    let (left, right) = (Arc::unwrap_or_clone(left), Arc::unwrap_or_clone(right));
+    let Expr::BinaryExpr(BinaryExpr { left: value, op: Operator::Eq, right: listed }) = &membership else {
+        unreachable!("NOT IN compares with =")
+    };
+    if !is_bounded(&right)? {
+        return anti_join(left, right, membership.is_not_false());
+    }
+    let is_nullable = |expression: &Expr, schema: &DFSchema| expression.nullable(schema);
+    let (value_nullable, listed_nullable) = (is_nullable(value, left.schema())?, is_nullable(listed, right.schema())?);
+    let (value, listed) = (value.as_ref().clone(), listed.as_ref().clone());
+    let mut plan = anti_join(left, right.clone(), membership.clone())?;
+    if listed_nullable {
+        let nulls = LogicalPlan::Filter(Filter::try_new(listed.is_null(), Arc::new(right.clone()))?);
+        plan = anti_join(plan, nulls, lit(true))?;
+    }
+    if value_nullable {
+        plan = anti_join(plan, right, value.is_null())?;
+    }
+    Ok(plan)
+}
