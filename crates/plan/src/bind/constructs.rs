@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    AccessExpr, DataType, Distinct, Expr, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select,
-    SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, Subscript, Value, visit_expressions,
+    AccessExpr, DataType, Distinct, Expr, GroupByExpr, JoinConstraint, JoinOperator, LimitClause, OrderByKind, Query,
+    Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, Subscript, Value, visit_expressions,
 };
 
 use crate::bind::syntax_parts::aggregate_in;
@@ -211,4 +211,29 @@ pub(crate) fn check_join(operator: &JoinOperator, place: Option<Place>) -> Resul
         JoinOperator::AsOf { .. } => refuse(place, "ASOF JOIN", use_join),
         _ => refuse(place, "this kind of join", use_join),
     }
+}
+
+/// Refuses outer joins by columns of the same name where these would be those of the side that may have no row.
+pub(crate) fn check_using(select: &Select) -> Result<(), PlanError> {
+    let has_wildcard = select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
+    for join in select.from.iter().flat_map(|table| &table.joins) {
+        let (constraint, is_left) = match &join.join_operator {
+            JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (constraint, true),
+            JoinOperator::Right(constraint)
+            | JoinOperator::RightOuter(constraint)
+            | JoinOperator::FullOuter(constraint) => (constraint, false),
+            _ => continue,
+        };
+        let place = Place::of(join.relation.span());
+        match constraint {
+            JoinConstraint::Using(_) | JoinConstraint::Natural if !is_left => {
+                refuse(place, "USING or NATURAL in a right or full join", "write ON a.x = b.x")?;
+            }
+            JoinConstraint::Using(_) | JoinConstraint::Natural if has_wildcard => {
+                refuse(place, "SELECT * of a left join with USING or NATURAL", "name the columns")?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }

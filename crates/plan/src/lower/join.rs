@@ -216,8 +216,10 @@ impl Lowering<'_> {
             let mut steps = sides.stream.branches.iter().flat_map(|branch| &branch.steps);
             steps.any(|step| matches!(step, UnboundStep::Lookup { table, .. } if *table == number))
         };
-        let mut known = self.unbound.lookups.iter().enumerate();
-        if let Some((number, _)) = known.find(|(number, lookup)| lookup.loaded == loaded && !is_used(*number)) {
+        let is_same = |lookup: &UnboundLookup| lookup.loaded == loaded && !lookup.is_filtered;
+        let mut known = self.unbound.lookups.iter_mut().enumerate();
+        if let Some((number, lookup)) = known.find(|(number, lookup)| is_same(lookup) && !is_used(*number)) {
+            lookup.joins += 1;
             return Ok(number);
         }
         let lookup = self.load(sides, loaded)?;
@@ -264,7 +266,7 @@ impl Lowering<'_> {
                 *column = cast_to(std::mem::take(column), field.data_type(), &branch.scope)?;
             }
         }
-        Ok(UnboundLookup { loaded, unbound: lowering.unbound, relation, fields, keys })
+        Ok(UnboundLookup { loaded, unbound: lowering.unbound, relation, fields, keys, joins: 1, is_filtered: false })
     }
 }
 

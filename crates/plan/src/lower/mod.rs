@@ -191,7 +191,9 @@ impl Lowering<'_> {
 
 impl Lowering<'_> {
     fn push_filter(&mut self, branch: &mut Branch, conjunct: Expr) -> Result<()> {
-        if let Some(table) = lookup_alone(branch, &conjunct) {
+        // Rows that another join may find stay.
+        let alone = lookup_alone(branch, &conjunct).filter(|table| self.unbound.lookups[*table].joins == 1);
+        if let Some(table) = alone {
             return self.filter_lookup(table, conjunct);
         }
         let position = filter_position(branch, &conjunct);
@@ -212,6 +214,7 @@ impl Lowering<'_> {
             locations: self.locations,
         };
         let lookup = &mut self.unbound.lookups[table];
+        lookup.is_filtered = true;
         std::mem::swap(&mut lowering.unbound, &mut lookup.unbound);
         let fields = lookup.fields.iter().map(|field| (Some(lookup_qualifier(table).into()), field.clone()));
         let schema = DFSchema::new_with_metadata(fields.collect(), Default::default())?;

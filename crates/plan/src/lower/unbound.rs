@@ -66,6 +66,10 @@ pub(crate) struct UnboundLookup {
     pub fields: Vec<FieldRef>,
     /// Its columns by which rows are found.
     pub keys: Vec<usize>,
+    /// Joins that look rows up in it.
+    pub joins: usize,
+    /// Whether a condition behind its only join has left out some of its rows.
+    pub is_filtered: bool,
 }
 
 /// Rows on their way: the union of the branches, whose columns are aligned.

@@ -14,7 +14,7 @@ use sqlparser::ast::{
 
 use crate::bind::aggregate_functions::instead_of;
 use crate::bind::constructs::{
-    check_join, check_select, check_set, check_syntax, check_with, limit_place, order_place, refuse,
+    check_join, check_select, check_set, check_syntax, check_using, check_with, limit_place, order_place, refuse,
 };
 use crate::bind::context::Context;
 use crate::bind::syntax_parts::has_order_inside;
@@ -113,6 +113,7 @@ impl Visitor for Walk<'_, '_> {
             flow(self.check_named_window(name, window))?;
         }
         self.note_grouping(select);
+        flow(check_using(select))?;
         for table in &select.from {
             for join in &table.joins {
                 let place = Place::of(join.relation.span());
