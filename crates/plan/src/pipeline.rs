@@ -15,7 +15,7 @@ use pelton_data::Micros;
 use pelton_data::TimeColumn;
 use pelton_data::aggregate::{Accumulator, Holistic};
 use pelton_data::arrangement::Arrangement;
-use pelton_data::join::{JoinColumn, JoinKind, JoinSpec, Side, WindowBound};
+use pelton_data::join::{JoinColumn, JoinKind, JoinSpec, JoinTime, Side, WindowBound};
 use pelton_data::over::OverSpec;
 use pelton_data::ranking::Ranking;
 pub use pelton_data::window::{Combination, SessionSlots, Window};
@@ -424,8 +424,14 @@ impl StreamJoin {
     /// Lets these columns leave, in this order, as those of `schema`.
     pub(crate) fn choose(&mut self, indices: &[usize], schema: SchemaRef) {
         let spec = &mut self.spec;
+        let time = match spec.time {
+            JoinTime::Windows { .. } => Some(JoinColumn::Window(WindowBound::Time, None)),
+            JoinTime::Interval { .. } | JoinTime::Nearest { .. } => {
+                spec.output_time.map(|time| spec.columns[time.index])
+            }
+        };
         spec.columns = indices.iter().map(|&index| spec.columns[index]).collect();
-        let time = spec.columns.iter().position(|column| *column == JoinColumn::Window(WindowBound::Time, None));
+        let time = time.and_then(|time| spec.columns.iter().position(|column| *column == time));
         spec.output_time = time.and_then(|time| TimeColumn::new(time, schema.field(time).data_type()));
         spec.schema = schema;
     }

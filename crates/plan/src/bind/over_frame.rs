@@ -2,11 +2,11 @@
 
 use datafusion_common::ScalarValue;
 use datafusion_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
-use pelton_data::Micros;
 use pelton_data::over::Frame;
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 
+use crate::coerce::lengths::micros_of_length;
 use crate::errors::{Place, PlanError};
 use crate::parse::interval_micros;
 
@@ -105,7 +105,7 @@ pub(crate) fn frame_of(frame: &WindowFrame, place: Option<Place>) -> Result<Fram
             let length = |bound: Option<&ScalarValue>| match bound {
                 None => Ok(Some(0)),
                 Some(bound) if bound.is_null() => Ok(None),
-                Some(bound) => micros_of(bound).map(Some).ok_or_else(refused),
+                Some(bound) => micros_of_length(bound).map(Some).ok_or_else(refused),
             };
             Ok(match (length(preceding)?, length(following)?) {
                 (preceding, Some(0)) => Frame::Range { preceding },
@@ -113,17 +113,5 @@ pub(crate) fn frame_of(frame: &WindowFrame, place: Option<Place>) -> Result<Fram
             })
         }
         WindowFrameUnits::Groups => Err(refused()),
-    }
-}
-
-fn micros_of(bound: &ScalarValue) -> Option<Micros> {
-    match bound {
-        ScalarValue::IntervalMonthDayNano(Some(interval)) if interval.months == 0 => {
-            Some(i64::from(interval.days) * 86_400_000_000 + interval.nanoseconds / 1_000)
-        }
-        ScalarValue::IntervalDayTime(Some(interval)) => {
-            Some(i64::from(interval.days) * 86_400_000_000 + i64::from(interval.milliseconds) * 1_000)
-        }
-        _ => None,
     }
 }

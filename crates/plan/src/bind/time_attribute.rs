@@ -55,6 +55,8 @@ pub(crate) fn time_attribute(plan: &LogicalPlan, index: usize) -> Option<TimeAtt
             match join.join_type {
                 JoinType::Inner | JoinType::Left if index < left => time_attribute(&join.left, index),
                 JoinType::Inner | JoinType::Right if index >= left => time_attribute(&join.right, index - left),
+                JoinType::LeftSemi | JoinType::LeftAnti => time_attribute(&join.left, index),
+                JoinType::RightSemi | JoinType::RightAnti => time_attribute(&join.right, index),
                 _ => None,
             }
         }

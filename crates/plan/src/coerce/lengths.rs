@@ -6,11 +6,14 @@
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::{Expr, ExprSchemable, Operator, cast, lit};
+use pelton_data::Micros;
 use pelton_data::time::ticks_per_second;
 
 use crate::errors::{PlanError, external};
 
 const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
+
+const MICROS_PER_DAY: Micros = 86_400_000_000;
 
 const MONTHS_PER_YEAR: i32 = 12;
 
@@ -88,6 +91,19 @@ pub(crate) fn check_lengths(left: &Expr, right: &Expr, schema: &DFSchema) -> Res
             Err(external(error.with_hint(hint)))
         }
         _ => Ok(()),
+    }
+}
+
+/// The microseconds that a constant length is, where it is not one of months.
+pub(crate) fn micros_of_length(length: &ScalarValue) -> Option<Micros> {
+    match length {
+        ScalarValue::IntervalMonthDayNano(Some(length)) if length.months == 0 => {
+            Some(i64::from(length.days) * MICROS_PER_DAY + length.nanoseconds / 1_000)
+        }
+        ScalarValue::IntervalDayTime(Some(length)) => {
+            Some(i64::from(length.days) * MICROS_PER_DAY + i64::from(length.milliseconds) * 1_000)
+        }
+        _ => None,
     }
 }
 

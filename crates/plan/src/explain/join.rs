@@ -29,7 +29,8 @@ pub(crate) fn write(text: &mut String, join: &StreamJoin, indent: &str) -> fmt::
             writeln!(text, "{kind}, of rows in the same window, {}", WindowText { window: bounds, bounds })?;
         }
         JoinTime::Interval { lower, upper } => {
-            writeln!(text, "{kind}, of rows whose times are {} to {} apart", Length(*lower), Length(*upper))?;
+            let (lower, upper) = (Length(*lower), Length(*upper));
+            writeln!(text, "{kind}, of rows whose times differ, left - right, by {lower} to {upper}")?;
         }
         JoinTime::Nearest { is_backward, is_strict } => {
             let which = if *is_backward { "latest" } else { "earliest" };

@@ -12,6 +12,7 @@ use pelton_data::join::Side;
 use crate::lower::physical::{physical_expression, scope_of};
 use crate::lower::prune::prune;
 use crate::lower::scope::{ARRIVAL, INPUT, cast_to, lookup_qualifier};
+use crate::lower::stream_join::time::choose_times;
 use crate::lower::unbound::{
     UnboundLookup, UnboundOutput, UnboundPipeline, UnboundProgram, UnboundStep, UnboundTarget,
 };
@@ -32,6 +33,7 @@ struct Usage {
 
 /// Binds all names.
 pub(crate) fn finish(mut unbound: UnboundProgram) -> Result<Program> {
+    choose_times(&mut unbound)?;
     prune(&mut unbound);
     if unbound.shares_slices {
         share(&mut unbound);

@@ -192,7 +192,10 @@ impl Lowering<'_> {
             } else if left || right {
                 ("an outer join that keeps the rows of a bounded table", UNBOUNDED_HINT)
             } else {
-                ("a join of two unbounded tables", UNBOUNDED_HINT)
+                let hint = "join rows of the same window, or rows near each other in time, as in \
+                            AND a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts + INTERVAL '1' HOUR; \
+                            or join a stream with a bounded table, which is loaded when the query starts";
+                ("a join of two unbounded tables", hint)
             };
             return Err(self.refused(construct, hint));
         }

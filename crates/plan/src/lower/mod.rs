@@ -65,6 +65,7 @@ use crate::coerce::zone::is_instant;
 use crate::errors::source_locations::SourceLocations;
 use crate::errors::{PlanError, external};
 use crate::lower::scope::lookup_qualifier;
+use crate::lower::stream_join::time_bounds::with_time_bounds;
 use crate::lower::unbound::{Branch, Cut, Relation, UnboundProgram, UnboundStep};
 use crate::lower::window_bounds::materialize;
 
@@ -89,6 +90,9 @@ impl Lowering<'_> {
             }
             LogicalPlan::SubqueryAlias(alias) => self.relation(&alias.input),
             LogicalPlan::Filter(filter) => {
+                if let Some(plan) = with_time_bounds(filter)? {
+                    return self.relation(&plan);
+                }
                 let relation = self.relation(&filter.input)?;
                 let schema = filter.input.schema();
                 let named = |branch: &Branch| Ok(vec![branch.substitute(&filter.predicate, schema)?]);

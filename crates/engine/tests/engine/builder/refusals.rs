@@ -45,7 +45,7 @@ fn refusals_name_what_is_wrong_and_what_would_be_right() -> Result<(), Error> {
         ),
         (
             endless().join(endless().alias("e").unwrap(), JoinKind::Inner, col("endless.id").eq(col("e.id"))),
-            "a join of two unbounded tables is not supported yet; join a stream with a bounded table, which is loaded when the query starts; an outer join keeps the stream's rows",
+            "a join of two unbounded tables is not supported yet; join rows of the same window, or rows near each other in time, as in AND a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts + INTERVAL '1' HOUR; or join a stream with a bounded table, which is loaded when the query starts",
         ),
         (
             bid().union_all(endless()),

@@ -1,13 +1,18 @@
-//! Joins of two streams: rows of both sides that are in the same window.
+//! Joins of two streams: rows of both sides that are in the same window, or near each other in time.
 //!
 //! Each side is one or more pipelines, which select rows and compute keys, and feed the ports of one operator: first those of the left side.
-//! In reading order: `windows` (which joins are of windows), `side` (the columns of a side's rows), `sessions` (rows with the bounds of their sessions), `residual` (conditions beside the keys), `time` (the event time of what leaves).
+//! In reading order: `windows` (rows of the same window), `sessions` (rows with the bounds of their sessions), [`time_bounds`] and `interval` (rows that are near
+//! each other in time), `side` (the columns of a side's rows), `residual` (conditions beside the keys), [`time`] (the event time of what leaves).
+
+mod interval;
 
 mod residual;
 
 mod side;
 
-mod time;
+pub(crate) mod time;
+
+pub(crate) mod time_bounds;
 
 mod sessions;
 
@@ -20,6 +25,7 @@ use datafusion_common::{DataFusionError, NullEquality, Result};
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{Expr, JoinType, LogicalPlan};
+use pelton_data::column::{is_nested, sql_name};
 use pelton_data::join::{JoinColumn, JoinKind, JoinSide, JoinSpec, JoinTime, Side};
 
 use self::side::SideRows;
@@ -67,9 +73,12 @@ impl Lowering<'_> {
     /// The rows of a join of two streams; `None` where it is none of these.
     pub(crate) fn stream_join(&mut self, join: &Join) -> Result<Option<Relation>> {
         let Some((kind, is_swapped)) = kind_of(join.join_type) else { return Ok(None) };
-        if windows::bound_pairs(join)?.is_empty() {
-            return Ok(None);
-        }
+        let bounds = if windows::bound_pairs(join)?.is_empty() {
+            let Some(bounds) = self.bounds_of_times(join)? else { return Ok(None) };
+            Some(bounds)
+        } else {
+            None
+        };
         if join.null_equality == NullEquality::NullEqualsNull {
             let construct = "IS NOT DISTINCT FROM between these columns";
             return Err(self.refused_stream_join(construct, "compare them with ="));
@@ -81,7 +90,10 @@ impl Lowering<'_> {
         let mut side = |plan: &LogicalPlan| self.side_rows(plan);
         let sides = [side(plans[0])?, side(plans[1])?];
         let parts = JoinParts { join, kind, sides, is_swapped };
-        self.window_join(parts).map(Some)
+        match bounds {
+            Some(bounds) => self.interval_join(parts, bounds).map(Some),
+            None => self.window_join(parts).map(Some),
+        }
     }
 
     /// The rows of a side. Those of sessions are known with the bounds of theirs when these are over.
@@ -93,6 +105,20 @@ impl Lowering<'_> {
 
     fn refused_stream_join(&self, construct: &str, hint: &str) -> DataFusionError {
         external(PlanError::unsupported(self.locations.join, construct, hint))
+    }
+
+    /// Adds a pair of equal expressions as keys of one type.
+    fn add_key(&self, sides: &mut [SideRows; 2], left: &Expr, right: &Expr) -> Result<()> {
+        let left = sides[0].expression(left, None)?;
+        let data_type = sides[0].field(left).data_type().clone();
+        if is_nested(&data_type) {
+            let construct = format!("a join by values of type {}", sql_name(&data_type));
+            return Err(self.refused_stream_join(&construct, "compare parts of them, as in a.row.field = b.row.field"));
+        }
+        let right = sides[1].expression(right, Some(&data_type))?;
+        sides[0].keys.push(left);
+        sides[1].keys.push(right);
+        Ok(())
     }
 
     /// Adds the operator, and ends the branches of both sides in it. Returns its rows.

@@ -105,7 +105,7 @@ impl Lowering<'_> {
             // The end tells which window it is, but of sessions.
             let is_told = pairs.iter().any(|&(pair, bound)| pair == number && !(are_sessions && bound == 0));
             if !is_told {
-                self.add_window_key(&mut parts.sides, left, right)?;
+                self.add_key(&mut parts.sides, left, right)?;
             }
         }
         if parts.sides[0].keys.is_empty() {
@@ -128,16 +128,6 @@ impl Lowering<'_> {
             });
         }
         self.add_join(parts, JoinTime::Windows { sides: [left.rows, right.rows], bounds }, output)
-    }
-
-    /// Adds a pair of equal expressions as keys of one type.
-    fn add_window_key(&self, sides: &mut [SideRows; 2], left: &Expr, right: &Expr) -> Result<()> {
-        let left = sides[0].expression(left, None)?;
-        let data_type = sides[0].field(left).data_type().clone();
-        let right = sides[1].expression(right, Some(&data_type))?;
-        sides[0].keys.push(left);
-        sides[1].keys.push(right);
-        Ok(())
     }
 
     /// Adds the columns of one side's plan to what leaves.
