@@ -27,7 +27,7 @@ struct Case {
     right: Vec<Row>,
     /// Of both sides, whose watermarks trail alike.
     windows: Windows,
-    /// `INNER`, `LEFT`, `RIGHT` or `FULL`.
+    /// `INNER`, `LEFT`, `RIGHT` or `FULL`; `SEMI` for EXISTS, and `ANTI` for NOT EXISTS.
     join: &'static str,
     is_keyed: bool,
     /// Whether `l.i < r.i` must be true as well.
@@ -56,7 +56,7 @@ fn cases() -> impl Strategy<Value = Case> {
         (1i64..12, 1i64..9).prop_map(|(step, steps)| Kind::Cumulate { step, steps }),
     ];
     let windows = (kinds, 0i64..40).prop_map(|(kind, delay)| Windows { kind, offset: 0, delay, lateness: 0 });
-    let join = prop::sample::select(vec!["INNER", "LEFT", "RIGHT", "FULL"]);
+    let join = prop::sample::select(vec!["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"]);
     let how = (join, prop::bool::weighted(0.8), any::<bool>(), any::<bool>());
     (rows(), rows(), windows, how, streams::configurations(), 10usize..200).prop_map(
         |(left, right, windows, (join, is_keyed, has_residual, renews), configuration, batch_rows)| Case {
@@ -116,7 +116,13 @@ fn expected(case: &Case) -> (Vec<Pair>, u64) {
         let alone = rows.iter().enumerate().filter(|(at, _)| !with_match[side].contains(at));
         alone.map(|(_, (window, row))| (window.1, number(row))).collect::<Vec<_>>()
     };
-    if matches!(case.join, "LEFT" | "FULL") {
+    let has_pairs = !matches!(case.join, "SEMI" | "ANTI");
+    pairs.retain(|_| has_pairs);
+    if case.join == "SEMI" {
+        let matched = with_match[0].iter().map(|at| &lefts[*at]);
+        pairs.extend(matched.map(|(window, row)| (window.1, number(row), None)));
+    }
+    if matches!(case.join, "LEFT" | "FULL" | "ANTI") {
         pairs.extend(alone(0, &lefts).into_iter().map(|(end, row)| (end, row, None)));
     }
     if matches!(case.join, "RIGHT" | "FULL") {
@@ -137,11 +143,18 @@ fn found(case: &Case) -> (Vec<Pair>, u64) {
         "RIGHT" => "b.window_end",
         _ => "a.window_end",
     };
-    let sql = format!(
-        "SELECT CAST({end} AS TIMESTAMP(3)), CAST(a.f AS BIGINT), CAST(b.f AS BIGINT) FROM {left} AS a {} JOIN {right} AS b
-         ON {keys}a.window_start = b.window_start AND a.window_end = b.window_end{residual}",
-        case.join
-    );
+    let condition = format!("{keys}a.window_start = b.window_start AND a.window_end = b.window_end{residual}");
+    let sql = match case.join {
+        "SEMI" | "ANTI" => format!(
+            "SELECT CAST(a.window_end AS TIMESTAMP(3)), CAST(a.f AS BIGINT), CAST(NULL AS BIGINT) FROM {left} AS a
+             WHERE {}EXISTS (SELECT 1 FROM {right} AS b WHERE {condition})",
+            if case.join == "ANTI" { "NOT " } else { "" }
+        ),
+        join => format!(
+            "SELECT CAST({end} AS TIMESTAMP(3)), CAST(a.f AS BIGINT), CAST(b.f AS BIGINT)
+             FROM {left} AS a {join} JOIN {right} AS b ON {condition}"
+        ),
+    };
     let mut query = session.sql(&sql).unwrap();
     let mut pairs = run(case, &mut query, sides);
     pairs.sort_unstable();
