@@ -54,6 +54,10 @@ pub(crate) fn describe_kernel(kernel: &CompiledKernel) -> KernelDescription {
     for step in &kernel.steps {
         match step.as_ref() {
             CompiledStep::Keep { code, .. } => writer.keep(code),
+            CompiledStep::FlatMap(flat_map) => {
+                let kept = if flat_map.keep_unmatched() { ", rows without a match stay" } else { "" };
+                writer.line(0, &format!("call {}{kept}", flat_map.text()));
+            }
             CompiledStep::Lookup { keys, kind, conditions, .. } => {
                 let kept = match kind {
                     JoinKind::Inner | JoinKind::Right => "",

@@ -5,7 +5,7 @@
 //! that later touches the row, interpreted or compiled, sees it through this crate.
 //!
 //! In reading order: [`time`] (the one unit of event time), [`column`] (which Arrow arrays a block may hold),
-//! [`block`], [`aggregate`] (keys and accumulators), [`udaf`] (aggregate functions from outside), [`window`] (windows and their slices), [`over`] (frames of rows), [`ranking`] (the first rows of windows), [`join`] (joins of two streams), [`wide_float`], [`square_sum`], [`decimal`], [`significant`] (numbers by their first bits), [`float_text`] (FLOAT and DOUBLE as text), [`arrangement`] (which rows
+//! [`block`], [`aggregate`] (keys and accumulators), [`udaf`] (aggregate functions from outside), [`table_function`] (functions that make rows of rows), [`window`] (windows and their slices), [`over`] (frames of rows), [`ranking`] (the first rows of windows), [`join`] (joins of two streams), [`wide_float`], [`square_sum`], [`decimal`], [`significant`] (numbers by their first bits), [`float_text`] (FLOAT and DOUBLE as text), [`arrangement`] (which rows
 //! leave, in which order), [`spelling`] (what a misspelt name was meant to be), [`abi`] (the structs that machine code reads and writes).
 
 pub mod time;
@@ -21,6 +21,8 @@ pub mod batch_buffer;
 pub mod aggregate;
 
 pub mod udaf;
+
+pub mod table_function;
 
 pub mod zone;
 

@@ -1,4 +1,4 @@
-//! Scalar functions, and aggregate functions with states of their own (`aggregates`), with the meaning that Flink gives them, where DataFusion has none or another one under that name.
+//! Scalar functions, aggregate functions with states of their own (`aggregates`) and table functions (`table`), with the meaning that Flink gives them, where DataFusion has none or another one under that name.
 //!
 //! A record meets them in a kernel, as an expression that is computed for a whole block: what stands here runs for every row.
 //! Each is a definition (`definition.rs`) that a plan names; they take the place of DataFusion's functions of the same name. What
@@ -56,6 +56,8 @@ mod significant;
 
 mod nested;
 
+mod table;
+
 pub use casting::{always_casts, cast_literal, is_flink_cast, is_own_cast, makes_null, strict_cast_literal};
 pub use charset::{CHARACTER_SETS, character_set};
 pub use definition::unmet_count;
@@ -63,6 +65,7 @@ pub use growth::{bounded, bytes_of_array, can_grow, is_too_large, joined};
 pub use json::is_path as is_json_path;
 pub use nested::{ARRAY_OF, FIELD, FIT, ITEM, MAP_OF, field, fit_nested, fits, item};
 pub use regular::{java_only, translated as translated_pattern};
+pub use table::{UNNEST, table_functions, unnest};
 pub use wildcard::{PatternError, like, similar};
 
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_expr::{AggregateUDF, ScalarUDF};
 use pelton_data::column::sql_name;
+use pelton_data::table_function::TableFunctionHandle;
 use sqlparser::ast::{Expr, ObjectName, ObjectNamePart, Visit, Visitor};
 
 use crate::errors::{Place, PlanError, closest};
@@ -53,6 +54,7 @@ pub struct Catalog {
     views: BTreeMap<String, ViewDefinition>,
     functions: BTreeMap<String, Arc<ScalarUDF>>,
     aggregates: BTreeMap<String, Arc<AggregateUDF>>,
+    table_functions: BTreeMap<String, TableFunctionHandle>,
     settings: BTreeMap<String, String>,
 }
 
@@ -266,6 +268,21 @@ impl Catalog {
     /// A function added with [`Catalog::add_aggregate`]; names of functions are not case sensitive.
     pub fn aggregate(&self, name: &str) -> Option<&Arc<AggregateUDF>> {
         self.aggregates.get(&name.to_lowercase())
+    }
+
+    /// Makes a table function available to queries, in place of any other of the same name.
+    pub fn add_table_function(&mut self, function: TableFunctionHandle) {
+        self.table_functions.insert(function.0.name().to_lowercase(), function);
+    }
+
+    /// A function added with [`Catalog::add_table_function`]; names of functions are not case sensitive.
+    pub fn table_function(&self, name: &str) -> Option<&TableFunctionHandle> {
+        self.table_functions.get(&name.to_lowercase())
+    }
+
+    /// All functions added with [`Catalog::add_table_function`], by name.
+    pub fn table_functions(&self) -> impl Iterator<Item = &TableFunctionHandle> {
+        self.table_functions.values()
     }
 
     /// All functions added with [`Catalog::add_aggregate`], by name.

@@ -18,6 +18,7 @@ use pelton_data::arrangement::Arrangement;
 use pelton_data::join::{JoinColumn, JoinKind, JoinSpec, JoinTime, Side, WindowBound};
 use pelton_data::over::OverSpec;
 use pelton_data::ranking::Ranking;
+use pelton_data::table_function::TableFunctionHandle;
 pub use pelton_data::window::{Combination, SessionSlots, Window};
 
 /// All that runs for one statement: one or more `INSERT`s, or one `SELECT`. Its nodes become those of the runtime's graph, number by number.
@@ -256,7 +257,7 @@ pub struct Pipeline {
     pub input: StreamRef,
     /// Schema of the input's blocks.
     pub input_schema: SchemaRef,
-    /// In order. Column indices refer to the input's columns, followed by the columns each `Lookup` adds.
+    /// In order. Column indices refer to the input's columns, followed by the columns each `Lookup` and `FlatMap` adds.
     pub steps: Vec<Step>,
     /// Where its rows go, and what they are made of.
     pub target: Target,
@@ -273,7 +274,7 @@ impl Pipeline {
         };
         let is_left_alone = self.steps.iter().all(|step| match step {
             Step::Filter(predicate) => !reads(predicate),
-            Step::Lookup { .. } => false,
+            Step::Lookup { .. } | Step::FlatMap { .. } => false,
         });
         let mut others = columns.iter().enumerate().filter(|(index, _)| *index != output);
         (is_left_alone && !others.any(|(_, column)| reads(column))).then_some(passed)
@@ -299,6 +300,21 @@ pub enum Step {
         /// Columns of the loaded table that join the row's, as indices into its schema.
         columns: Vec<usize>,
         /// The fields they become: nullable where unmatched rows stay. Steps behind a semi or anti join do not read them.
+        fields: Vec<FieldRef>,
+    },
+    /// Each row becomes any number of rows, which have the columns of a table function beside the row's.
+    FlatMap {
+        /// The function.
+        function: TableFunctionHandle,
+        /// Its arguments, of the types that it takes.
+        arguments: Vec<Arc<dyn PhysicalExpr>>,
+        /// Whether rows for which it makes none stay, with NULLs (LEFT JOIN), or go.
+        keep_unmatched: bool,
+        /// Leaves out rows of the function for which it is not true, before it is seen which rows stay.
+        condition: Option<Arc<dyn PhysicalExpr>>,
+        /// Columns of the function that join the row's, by their numbers.
+        columns: Vec<usize>,
+        /// The fields they become: nullable where unmatched rows stay.
         fields: Vec<FieldRef>,
     },
 }

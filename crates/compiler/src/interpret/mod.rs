@@ -4,7 +4,7 @@
 //! rest, a column at a time: finding join partners and groups, and changing accumulators. The interpreter and compiled
 //! code share the tables, so that one can take over from the other between two blocks.
 //!
-//! In reading order: [`rows`] (which rows are alive), [`pieces`] (how many rows are taken at a time), [`expression`], [`aggregate`] (rows to groups), [`update`]
+//! In reading order: [`rows`] (which rows are alive), [`pieces`] (how many rows are taken at a time), [`expression`], [`flat_map`] (rows of table functions), [`aggregate`] (rows to groups), [`update`]
 //! (accumulators).
 
 pub(crate) mod condition;
@@ -14,6 +14,8 @@ pub(crate) mod rows;
 pub(crate) mod pieces;
 
 pub(crate) mod expression;
+
+pub(crate) mod flat_map;
 
 pub(crate) mod aggregate;
 
@@ -37,8 +39,9 @@ use pelton_state::table::{Entries, Table};
 use crate::error::CompileError;
 use crate::fold::CountedRows;
 use expression::Expression;
+use flat_map::FlatMap;
 use pieces::Crossed;
-use rows::{Origin, Rows};
+use rows::{Found, Origin, Rows};
 
 /// The interpreted code of `program.pipelines[pipeline]`.
 ///
@@ -90,6 +93,15 @@ impl PipelineColumns {
                 let conditions = conditions.collect::<Result<_, _>>()?;
                 Ok(InterpretedStep::Lookup { table: *table, keys, kind: *kind, conditions })
             }
+            Step::FlatMap { .. } => {
+                let flat_map = FlatMap::new(step, &self.schema())?.expect("the step is one");
+                let lookup = self.lookups;
+                self.lookups += 1;
+                let columns = 0..flat_map.fields().len();
+                self.origins.extend(columns.map(|column| Origin::Lookup { lookup, column }));
+                self.fields.extend(flat_map.fields().iter().cloned());
+                Ok(InterpretedStep::FlatMap(flat_map))
+            }
         }
     }
 }
@@ -116,6 +128,7 @@ enum InterpretedStep {
         /// What candidates must meet, in this order.
         conditions: Vec<Expression>,
     },
+    FlatMap(FlatMap),
 }
 
 #[derive(Debug)]
@@ -242,11 +255,16 @@ impl Interpreter {
                     let keys = evaluate_all(keys, &mut rows)?;
                     let (mut positions, mut matches) = (Vec::new(), Vec::new());
                     let bucket = lookups.bucket(*table);
+                    let found = Found::Table(bucket);
                     let mut retain =
-                        |positions: &mut _, matches: &mut _| rows.retain_pairs(bucket, conditions, positions, matches);
+                        |positions: &mut _, matches: &mut _| rows.retain_pairs(&found, conditions, positions, matches);
                     let retain: Option<Retain<'_, _>> = (!conditions.is_empty()).then_some(&mut retain);
                     bucket.join((&keys, rows.len()), *kind, retain, &mut positions, &mut matches)?;
-                    rows.join(bucket, positions, matches);
+                    rows.join(found, positions, matches);
+                }
+                InterpretedStep::FlatMap(flat_map) => {
+                    let made = flat_map.call(&mut rows)?;
+                    rows.join(Found::Made(made.columns), made.positions, made.matches);
                 }
             }
         }

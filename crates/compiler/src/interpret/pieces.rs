@@ -1,4 +1,4 @@
-//! How many rows of a block are taken at a time: fewer where each is joined with all rows of a table.
+//! How many rows of a block are taken at a time: fewer where each is joined with all rows of a table, or becomes several.
 
 use pelton_plan::pipeline::{Pipeline, Step};
 use pelton_state::join::Lookups;
@@ -7,24 +7,31 @@ use pelton_state::kernel::KernelInput;
 /// Pairs that the rows of one piece become at most, unless a single row becomes more.
 const PAIRS_MAX: usize = 1 << 18;
 
-/// The tables of a pipeline of which a row is joined with all rows.
+/// Rows that a table function is taken to make of one. Pieces hold the memory of a call within bounds, and need no more than a guess.
+const MADE_ROWS: usize = 32;
+
+/// What makes many rows of one in a pipeline.
 #[derive(Debug)]
 pub(crate) struct Crossed {
+    /// The tables of which a row is joined with all rows.
     tables: Vec<usize>,
+    /// How many flat maps there are.
+    flat_maps: usize,
 }
 
 impl Crossed {
     pub(crate) fn of(pipeline: &Pipeline) -> Crossed {
         let tables = pipeline.steps.iter().filter_map(|step| match step {
             Step::Lookup { table, keys, kind, .. } if keys.is_empty() && kind.has_pairs() => Some(*table),
-            Step::Lookup { .. } | Step::Filter(_) => None,
+            Step::Lookup { .. } | Step::FlatMap { .. } | Step::Filter(_) => None,
         });
-        Crossed { tables: tables.collect() }
+        let flat_maps = pipeline.steps.iter().filter(|step| matches!(step, Step::FlatMap { .. })).count();
+        Crossed { tables: tables.collect(), flat_maps }
     }
 
-    /// Whether there are none.
+    /// Whether there is nothing such.
     pub(crate) fn is_empty(&self) -> bool {
-        self.tables.is_empty()
+        self.tables.is_empty() && self.flat_maps == 0
     }
 
     /// Parts of a call's rows, one after the other.
@@ -35,7 +42,8 @@ impl Crossed {
     ) -> impl Iterator<Item = KernelInput<'a>> + use<'a> {
         let KernelInput { first, end, .. } = input;
         let rows = |&table: &usize| lookups.bucket(table).columns().num_rows().max(1);
-        let pairs = self.tables.iter().map(rows).fold(1, usize::saturating_mul);
+        let made = std::iter::repeat_n(MADE_ROWS, self.flat_maps);
+        let pairs = self.tables.iter().map(rows).chain(made).fold(1, usize::saturating_mul);
         let length = if self.is_empty() { (end - first).max(1) } else { (PAIRS_MAX / pairs).max(1) };
         let is_empty = first == end;
         let starts = (first..end).step_by(length).chain(is_empty.then_some(first));

@@ -1,5 +1,7 @@
 //! The rows of one call that are still alive, and their columns.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{filter, take};
@@ -19,13 +21,32 @@ use crate::select::bits_in_range;
 pub(crate) enum Origin {
     /// Column of the block.
     Block(usize),
-    /// Column of the table that the pipeline's `lookup`-th lookup step looks rows up in.
+    /// Column of what the pipeline's `lookup`-th lookup or flat map joins rows with.
     Lookup {
-        /// Which step, among the lookups.
+        /// Which step, among the lookups and flat maps.
         lookup: usize,
-        /// Which column of the loaded table.
+        /// Which column of the loaded table, or of the function's that are wanted.
         column: usize,
     },
+}
+
+/// Rows that others are joined with.
+#[derive(Clone)]
+pub(crate) enum Found<'a> {
+    /// Those of a loaded table.
+    Table(&'a Bucket),
+    /// Those that a table function made for this call.
+    Made(Arc<[ArrayRef]>),
+}
+
+impl Found<'_> {
+    /// One of their columns.
+    fn column(&self, index: usize) -> &ArrayRef {
+        match self {
+            Found::Table(bucket) => bucket.columns().column(index),
+            Found::Made(columns) => &columns[index],
+        }
+    }
 }
 
 /// A selection of a block's rows, with the rows they were joined to. Columns are gathered when an expression asks for
@@ -34,8 +55,8 @@ pub(crate) struct Rows<'a> {
     block: &'a Block,
     origins: &'a [Origin],
     selected: Selected,
-    /// For each lookup done: the table, and for each selected row its match, NULL for none.
-    matches: Vec<(&'a Bucket, UInt32Array)>,
+    /// For each lookup and flat map done: the rows there are, and for each selected row its match, NULL for none.
+    matches: Vec<(Found<'a>, UInt32Array)>,
     gathered: Vec<Option<ArrayRef>>,
 }
 
@@ -62,15 +83,15 @@ impl<'a> Rows<'a> {
         Rows { block, origins, selected, matches: Vec::new(), gathered: vec![None; origins.len()] }
     }
 
-    /// Rows of a block in a given order; `matches` has for each lookup done its table and the row that each found there,
+    /// Rows of a block in a given order; `matches` has for each lookup and flat map done its rows and the one that each found there,
     /// `u32::MAX` for none.
     pub(crate) fn of_list(
         block: &'a Block,
         origins: &'a [Origin],
         rows: Vec<u32>,
-        matches: Vec<(&'a Bucket, Vec<u32>)>,
+        matches: Vec<(Found<'a>, Vec<u32>)>,
     ) -> Rows<'a> {
-        let matches = matches.into_iter().map(|(table, rows)| (table, matched_rows(rows))).collect();
+        let matches = matches.into_iter().map(|(found, rows)| (found, matched_rows(rows))).collect();
         Rows { block, origins, selected: Selected::Rows(rows.into()), matches, gathered: vec![None; origins.len()] }
     }
 
@@ -115,8 +136,8 @@ impl<'a> Rows<'a> {
                 }
             }
             Origin::Lookup { lookup, column } => {
-                let (table, matches) = &self.matches[lookup];
-                gather(table.columns().column(column), matches)
+                let (found, matches) = &self.matches[lookup];
+                gather(found.column(column), matches)
             }
         };
         self.gathered[column] = Some(array.clone());
@@ -145,10 +166,10 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Joins the rows to rows of `table`: `positions` are the rows' positions, ascending and once for each match, and
-    /// `matches` the rows of the table, `u32::MAX` for a row that stays without one.
-    pub(crate) fn join(&mut self, table: &'a Bucket, positions: Vec<u32>, matches: Vec<u32>) {
-        *self = self.joined(table, positions, matches);
+    /// Joins the rows to those of `found`: `positions` are the rows' positions, ascending and once for each match, and
+    /// `matches` the numbers of those, `u32::MAX` for a row that stays without one.
+    pub(crate) fn join(&mut self, found: Found<'a>, positions: Vec<u32>, matches: Vec<u32>) {
+        *self = self.joined(found, positions, matches);
     }
 
     /// Keeps those of the candidate pairs, as [`Rows::join`] takes them, that meet conditions.
@@ -157,7 +178,7 @@ impl<'a> Rows<'a> {
     /// Where a condition has no value for a pair.
     pub(crate) fn retain_pairs(
         &self,
-        table: &'a Bucket,
+        found: &Found<'a>,
         conditions: &[Expression],
         positions: &mut Vec<u32>,
         matches: &mut Vec<u32>,
@@ -166,7 +187,7 @@ impl<'a> Rows<'a> {
             if positions.is_empty() {
                 break;
             }
-            let truth = condition.evaluate(&mut self.joined(table, positions.clone(), matches.clone()))?;
+            let truth = condition.evaluate(&mut self.joined(found.clone(), positions.clone(), matches.clone()))?;
             let Some(keep) = kept_rows(&truth, positions.len()) else { continue };
             for numbers in [&mut *positions, &mut *matches] {
                 let mut kept = keep.iter();
@@ -176,7 +197,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    fn joined(&self, table: &'a Bucket, positions: Vec<u32>, matches: Vec<u32>) -> Rows<'a> {
+    fn joined(&self, found: Found<'a>, positions: Vec<u32>, matches: Vec<u32>) -> Rows<'a> {
         let positions = UInt32Array::from(positions);
         let rows = match &self.selected {
             Selected::Range { first: 0, .. } => positions.clone(),
@@ -186,12 +207,12 @@ impl<'a> Rows<'a> {
         let earlier = self
             .matches
             .iter()
-            .map(|(table, rows)| (*table, gather(rows, &positions).as_primitive::<UInt32Type>().clone()));
+            .map(|(found, rows)| (found.clone(), gather(rows, &positions).as_primitive::<UInt32Type>().clone()));
         Rows {
             block: self.block,
             origins: self.origins,
             selected: Selected::Rows(rows),
-            matches: earlier.chain([(table, matched_rows(matches))]).collect(),
+            matches: earlier.chain([(found, matched_rows(matches))]).collect(),
             gathered: vec![None; self.origins.len()],
         }
     }

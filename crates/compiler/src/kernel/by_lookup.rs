@@ -31,9 +31,9 @@ pub(crate) struct ByLookup {
 impl ByLookup {
     /// Which looked-up rows have which entries; `None` where the table has another shape than the loop is for. `tables` says which of the program's tables
     /// each lookup reads.
-    pub(crate) fn keys<'a>(&'a self, tables: &[usize], lookups: &'a Lookups) -> Option<LookupKeys<'a>> {
+    pub(crate) fn keys<'a>(&'a self, tables: &[Option<usize>], lookups: &'a Lookups) -> Option<LookupKeys<'a>> {
         let ByLookup { columns, numbering, keep_unmatched, .. } = self;
-        let bucket = lookups.bucket(tables[self.lookup]);
+        let bucket = lookups.bucket(tables[self.lookup]?);
         let is_of_shape = *numbering == Numbering::Row || bucket.dense().is_some();
         is_of_shape.then_some(LookupKeys { bucket, columns, numbering: *numbering, keep_unmatched: *keep_unmatched })
     }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::compute::take;
@@ -19,7 +20,7 @@ use super::ahead::{self, Columns};
 use super::loops::{Loop, Shared};
 use super::primitive::Select;
 use super::spare::Spare;
-use crate::interpret::rows::{Origin, Rows};
+use crate::interpret::rows::{Found, Origin, Rows};
 use crate::lower::function::{Effect, Variant, column_slot};
 use crate::lower::graph::{NodeId, Operation};
 use crate::select::{Level, append_rows};
@@ -38,8 +39,10 @@ pub(crate) struct Call<'a> {
     pub(crate) count: usize,
     /// Which, where they are not a range.
     pub(crate) selection: Option<Vec<u32>>,
-    /// For each lookup done, the row that each row found.
+    /// For each lookup and flat map done, the row that each row found.
     pub(crate) matches: Vec<Vec<u32>>,
+    /// The rows of flat maps done, by the position of their matches.
+    pub(super) made: Vec<(usize, Arc<[ArrayRef]>)>,
     /// Foreign columns of these rows, as far as they are computed.
     computed: RefCell<Vec<Option<ArrayRef>>>,
     /// Whether loops have their columns fetched ahead.
@@ -63,6 +66,8 @@ pub(crate) struct Bound {
     pub(crate) variant: Variant,
     /// Columns that were made for the call.
     held: Vec<(NodeId, ArrayRef)>,
+    /// Bits that are set, for those that have more rows than blocks and tables.
+    valid: Vec<Box<[u8]>>,
     /// Those that can be fetched ahead.
     of_block: Columns,
 }
@@ -73,6 +78,7 @@ impl Bound {
         self.pointers.clear();
         self.matches.clear();
         self.held.clear();
+        self.valid.clear();
         self.of_block.clear();
     }
 }
@@ -138,6 +144,7 @@ impl<'a> Call<'a> {
             count,
             selection,
             matches,
+            made: Vec::new(),
             computed,
             fetches_ahead: false,
             checks_nulls: false,
@@ -193,7 +200,7 @@ impl<'a> Call<'a> {
 
     /// The rows as the interpreter sees them.
     pub(crate) fn rows(&self) -> Rows<'a> {
-        let matches = self.matches.iter().enumerate().map(|(lookup, rows)| (self.bucket(lookup), rows.clone()));
+        let matches = self.matches.iter().enumerate().map(|(lookup, rows)| (self.found(lookup), rows.clone()));
         match &self.selection {
             None => Rows::of_range(self.block, &self.shared.origins, self.first..self.first + self.count),
             Some(selection) => Rows::of_list(self.block, &self.shared.origins, selection.clone(), matches.collect()),
@@ -201,8 +208,19 @@ impl<'a> Call<'a> {
     }
 
     /// What a lookup of the pipeline finds rows in.
+    ///
+    /// # Panics
+    /// Where it is a flat map.
     pub(crate) fn bucket(&self, lookup: usize) -> &'a Bucket {
-        self.lookups.bucket(self.shared.tables[lookup])
+        self.lookups.bucket(self.shared.tables[lookup].expect("rows are looked up in a table"))
+    }
+
+    /// The rows that a lookup finds, or a flat map has made.
+    fn found(&self, lookup: usize) -> Found<'a> {
+        match self.made.iter().find(|(made, _)| *made == lookup) {
+            Some((_, columns)) => Found::Made(columns.clone()),
+            None => Found::Table(self.bucket(lookup)),
+        }
     }
 
     /// Where the rows stand in input `input` of an aggregation.
@@ -232,7 +250,7 @@ impl<'a> Call<'a> {
         let shared = self.shared;
         let slots = shared.columns.len() + shared.foreign.len();
         let missing = ColumnPointer { values: std::ptr::null(), validity: std::ptr::null() };
-        let Bound { pointers, matches, variant, held, of_block } = bound;
+        let Bound { pointers, matches, variant, held, valid, of_block } = bound;
         pointers.resize(slots, missing);
         let (mut all_valid, mut may_be_null) = (true, false);
         let mut rows = None;
@@ -253,7 +271,7 @@ impl<'a> Call<'a> {
             {
                 of_block.push((values_ptr(&**array), layout.width()));
             }
-            pointers[column_slot(&shared.graph, id, shared.columns.len())] = self.pointer(&**array);
+            pointers[column_slot(&shared.graph, id, shared.columns.len())] = self.pointer(&**array, valid);
             if let Cow::Owned(array) = array {
                 held.push((id, array));
             }
@@ -274,7 +292,10 @@ impl<'a> Call<'a> {
                 Cow::Borrowed(&self.block.raw_columns()[column])
             }
             Origin::Block(column) => self.block.column(column),
-            Origin::Lookup { lookup, column } => Cow::Borrowed(self.bucket(lookup).columns().column(column)),
+            Origin::Lookup { lookup, column } => match self.found(lookup) {
+                Found::Table(bucket) => Cow::Borrowed(bucket.columns().column(column)),
+                Found::Made(columns) => Cow::Owned(align_bits(columns[column].clone())),
+            },
         }
     }
 
@@ -303,17 +324,22 @@ impl<'a> Call<'a> {
         Ok(array)
     }
 
-    fn pointer(&self, array: &dyn Array) -> ColumnPointer {
+    /// Where machine code reads an array, which is or will be held. Bits that say that all of its values are valid go into `held`, where there are not
+    /// enough of them.
+    fn pointer(&self, array: &dyn Array, held: &mut Vec<Box<[u8]>>) -> ColumnPointer {
         let valid = self.lookups.valid();
         if array.is_empty() {
             return ColumnPointer { values: NO_ROW.as_ptr().cast(), validity: valid.as_ptr() };
         }
-        assert!(array.len() <= valid.len() * 8, "more rows than a block may have");
-        let validity = validity_ptr(array);
-        ColumnPointer {
-            values: values_ptr(array),
-            validity: if validity.is_null() { valid.as_ptr() } else { validity },
-        }
+        let validity = match validity_ptr(array) {
+            validity if !validity.is_null() => validity,
+            _ if array.len() <= valid.len() * 8 => valid.as_ptr(),
+            _ => {
+                held.push(vec![u8::MAX; array.len().div_ceil(8)].into());
+                held[held.len() - 1].as_ptr()
+            }
+        };
+        ColumnPointer { values: values_ptr(array), validity }
     }
 
     /// A frame for the positions `start..end` of this call, in which nothing but the rows is set.
@@ -404,7 +430,7 @@ impl<'a> Call<'a> {
     fn failure(&self, code: &Loop, position: usize) -> KernelError {
         let row = self.row(position) as u32;
         let matches = self.matches.iter().enumerate();
-        let matches = matches.map(|(lookup, rows)| (self.bucket(lookup), vec![rows[position]])).collect();
+        let matches = matches.map(|(lookup, rows)| (self.found(lookup), vec![rows[position]])).collect();
         let mut rows = Rows::of_list(self.block, &self.shared.origins, vec![row], matches);
         let error = code.planned.iter().find_map(|planned| planned.evaluate_array(&mut rows).err());
         error.unwrap_or_else(|| panic!("compiled code failed row {row}, which evaluates"))

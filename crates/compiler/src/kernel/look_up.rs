@@ -1,4 +1,4 @@
-//! Rows of a call are joined to those that they look up.
+//! Rows of a call are joined to those that they look up, and to those that table functions make of them.
 
 use arrow::array::ArrayRef;
 use pelton_data::join::JoinKind;
@@ -8,6 +8,7 @@ use pelton_state::kernel::KernelError;
 
 use super::call::{Call, outputs};
 use super::loops::Loop;
+use crate::interpret::flat_map::FlatMap;
 use crate::lower::function::Effect;
 
 impl<'a> Call<'a> {
@@ -69,6 +70,18 @@ impl<'a> Call<'a> {
         Ok(spare)
     }
 
+    /// Joins rows to those that a table function makes of them.
+    ///
+    /// # Errors
+    /// Where the function refuses a row.
+    pub(super) fn flat_map(&mut self, flat_map: &FlatMap) -> Result<Vec<u32>, KernelError> {
+        let made = flat_map.call(&mut self.rows())?;
+        let spare = self.keep_positions(made.positions);
+        self.made.push((self.matches.len(), made.columns));
+        self.matches.push(made.matches);
+        Ok(spare)
+    }
+
     /// Keeps those of the pairs of positions and looked-up rows for which loops with [`Effect::Keep`] keep the position of the pair.
     fn retain_pairs(
         &self,
@@ -99,6 +112,7 @@ impl<'a> Call<'a> {
         let earlier = self.matches.iter();
         let earlier = earlier.map(|rows| positions.iter().map(|&position| rows[position as usize]).collect());
         pairs.matches = earlier.chain([matches.to_vec()]).collect();
+        pairs.made = self.made.clone();
         pairs.checks_nulls = self.checks_nulls;
         pairs
     }

@@ -23,8 +23,8 @@ pub(crate) struct Shared {
     pub(crate) origins: Vec<Origin>,
     /// Expressions that DataFusion evaluates before a function runs.
     pub(crate) foreign: Vec<Expression>,
-    /// For each lookup, which of the program's tables it looks rows up in.
-    pub(crate) tables: Vec<usize>,
+    /// For each lookup, which of the program's tables it looks rows up in; `None` for a flat map, which makes rows.
+    pub(crate) tables: Vec<Option<usize>>,
 }
 
 /// A loop of machine code over the positions of a call, compiled for the calls that occur.

@@ -51,6 +51,7 @@ use pelton_state::slice::{Belong, SliceRows, SliceStore};
 use pelton_state::table::Table;
 
 use crate::fold::CountedRows;
+use crate::interpret::flat_map::FlatMap;
 use crate::interpret::pieces::Crossed;
 use crate::select::{Integers, Level, append_rows, refine_between, set_range};
 use aggregate::Aggregation;
@@ -105,6 +106,8 @@ pub(crate) enum CompiledStep {
         /// Loops over candidate pairs, which keep those that match.
         conditions: Vec<Loop>,
     },
+    /// Joins each row to those that a table function makes of it.
+    FlatMap(FlatMap),
 }
 
 /// Where a compiled pipeline ends.
@@ -338,6 +341,7 @@ impl CompiledKernel {
             }
             match step.as_ref() {
                 CompiledStep::Keep { code, carried } => spare = call.keep(code, carried, spare)?,
+                CompiledStep::FlatMap(flat_map) => spare = call.flat_map(flat_map)?,
                 CompiledStep::Lookup { keys, kind, conditions, probe } => {
                     let bucket = call.bucket(call.matches.len());
                     spare = match (probe, bucket.dense()) {

@@ -141,7 +141,7 @@ fn movable(step: &CompiledStep) -> Option<&Loop> {
             let moves = carried.is_empty() && !code.planned.iter().any(Expression::can_fail);
             moves.then_some(code)
         }
-        CompiledStep::Lookup { .. } => None,
+        CompiledStep::Lookup { .. } | CompiledStep::FlatMap(_) => None,
     }
 }
 

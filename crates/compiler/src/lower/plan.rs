@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{CastExpr, Column};
 use pelton_data::aggregate::{Accumulate, Accumulator};
@@ -22,6 +22,7 @@ use super::selection::selector;
 use super::translate::Translator;
 use crate::error::CompileError;
 use crate::interpret::expression::{Expression, can_fail};
+use crate::interpret::flat_map::FlatMap;
 use crate::interpret::key_expression;
 use crate::interpret::pieces::Crossed;
 use crate::interpret::rows::Origin;
@@ -82,7 +83,7 @@ fn carry(graph: &Graph, steps: &mut [CompiledStep], target: &CompiledTarget) {
         let own = code.foreign(graph);
         let since_lookup = earlier.iter().rev().map_while(|step| match step {
             CompiledStep::Keep { code, .. } => Some(code.foreign(graph)),
-            CompiledStep::Lookup { .. } => None,
+            CompiledStep::Lookup { .. } | CompiledStep::FlatMap(_) => None,
         });
         let computed: BTreeSet<usize> = since_lookup.flatten().chain(own.iter().copied()).collect();
         *carried = needed.intersection(&computed).copied().collect();
@@ -106,6 +107,7 @@ pub(crate) fn compile_likely(kernel: &CompiledKernel) -> Result<(), CompileError
                 let of_pairs = Variant { selected: true, ..variant };
                 conditions.iter().try_for_each(|code| code.compile_for(&kernel.shared, of_pairs))?;
             }
+            CompiledStep::FlatMap(_) => {}
         }
         variant.selected = true;
     }
@@ -144,8 +146,8 @@ struct Planner {
     translator: Translator,
     columns: Vec<ColumnSource>,
     origins: Vec<Origin>,
-    /// For each lookup, which of the program's tables it looks rows up in.
-    tables: Vec<usize>,
+    /// See [`Shared::tables`].
+    tables: Vec<Option<usize>>,
     block_columns: usize,
 }
 
@@ -210,20 +212,16 @@ impl Planner {
                     false => None,
                 };
                 let keys = projection.finish(self);
-                let lookup = self.tables.len();
-                self.tables.push(*table);
-                let index = RowIndex::Lookup { lookup, may_miss: keep_unmatched };
-                self.origins.extend(columns.iter().map(|&column| Origin::Lookup { lookup, column }));
-                self.columns.extend(fields.iter().map(|field| ColumnSource {
-                    nullable: field.is_nullable(),
-                    index,
-                    shifted: false,
-                }));
-                let all_fields: Vec<_> = self.translator.schema.fields().iter().chain(fields).cloned().collect();
-                self.translator.schema = Schema::new(all_fields);
+                self.add_columns(Some(*table), columns, fields, keep_unmatched);
                 let conditions = conditions.iter().map(|condition| self.keep(condition, true));
                 let conditions = conditions.collect::<Result<_, _>>()?;
                 Ok(CompiledStep::Lookup { keys, probe, kind: *kind, conditions })
+            }
+            Step::FlatMap { .. } => {
+                let flat_map = FlatMap::new(step, &self.translator.schema)?.expect("the step is one");
+                let columns: Vec<usize> = (0..flat_map.fields().len()).collect();
+                self.add_columns(None, &columns, flat_map.fields(), flat_map.keep_unmatched());
+                Ok(CompiledStep::FlatMap(flat_map))
             }
         }
     }
@@ -234,6 +232,18 @@ impl Planner {
         let typed = self.typed(predicate, &DataType::Boolean)?;
         let predicate = self.node(&typed)?;
         Ok(Loop::new(&self.translator.graph, Effect::Keep { predicate, by_position }, vec![planned]))
+    }
+
+    /// Adds the columns of rows that are joined with those of the pipeline.
+    fn add_columns(&mut self, table: Option<usize>, columns: &[usize], fields: &[FieldRef], may_miss: bool) {
+        let lookup = self.tables.len();
+        self.tables.push(table);
+        let index = RowIndex::Lookup { lookup, may_miss };
+        self.origins.extend(columns.iter().map(|&column| Origin::Lookup { lookup, column }));
+        let source = |field: &FieldRef| ColumnSource { nullable: field.is_nullable(), index, shifted: false };
+        self.columns.extend(fields.iter().map(source));
+        let all_fields: Vec<_> = self.translator.schema.fields().iter().chain(fields).cloned().collect();
+        self.translator.schema = Schema::new(all_fields);
     }
 
     /// A loop that finds rows in a dense index of unique keys, where tables of this shape have one.
@@ -342,8 +352,11 @@ impl Planner {
         });
         let (lookups, columns): (Vec<usize>, Vec<usize>) = origins.collect::<Option<Vec<_>>>()?.into_iter().unzip();
         let lookup = *lookups.first().filter(|first| lookups.iter().all(|lookup| lookup == *first))?;
+        // Rows of a table function have other numbers in each call.
+        self.tables[lookup]?;
         let mut done = steps.iter().filter_map(|step| match step {
             CompiledStep::Lookup { kind, .. } => Some(kind.keeps_unmatched(Side::Left)),
+            CompiledStep::FlatMap(flat_map) => Some(flat_map.keep_unmatched()),
             CompiledStep::Keep { .. } => None,
         });
         let keep_unmatched = done.nth(lookup)?;

@@ -15,10 +15,12 @@ mod queries;
 mod runs;
 mod tiers;
 
+use pelton_plan::pipeline::Step;
 use proptest::prelude::*;
 
 use choices::Noise;
 use model::Outcome;
+use queries::Query;
 use runs::BOUNDS;
 use tiers::{Case, check};
 
@@ -41,16 +43,21 @@ fn kept_cases_and_their_mutations_agree() {
     corpus::run("kernel", &[], 100, tiers::check_bytes);
 }
 
+fn has_flat_map(query: &Query) -> bool {
+    query.pipeline().steps.iter().any(|step| matches!(step, Step::FlatMap { .. }))
+}
+
 /// The property means something only as long as random queries do more than nothing.
 #[test]
 fn random_queries_fail_sometimes_and_have_rows_and_groups_often() {
-    let (mut failures, mut streams, mut groups, mut joins) = (0, 0, 0, 0);
+    let (mut failures, mut streams, mut groups, mut joins, mut flat_maps) = (0, 0, 0, 0, 0);
     for seed in 0..300 {
         let mut noise = Noise::new(seed);
         let choices: Vec<u32> = (0..300).map(|_| noise.next() as u32).collect();
         let Case { query, run } = Case::new(&choices);
         match model::outcome(&query, &run.rows(), BOUNDS) {
             Outcome::Failed => failures += 1,
+            Outcome::Rows(rows) if !rows.is_empty() && has_flat_map(&query) => flat_maps += 1,
             Outcome::Rows(rows) if rows.len() > 3 => {
                 joins += usize::from(!query.tables.is_empty());
                 *if query.window().is_some() { &mut groups } else { &mut streams } += 1;
@@ -58,6 +65,6 @@ fn random_queries_fail_sometimes_and_have_rows_and_groups_often() {
             Outcome::Rows(_) => {}
         }
     }
-    let reached = [failures, streams, groups, joins];
+    let reached = [failures, streams, groups, joins, flat_maps];
     assert!(reached.iter().all(|&count| count >= 10) && failures <= 60, "{reached:?}");
 }

@@ -47,9 +47,8 @@ fn evaluate(query: &Query, rows: &[Row], bounds: (i64, i64)) -> Option<Vec<Row>>
         match step {
             Step::Filter(predicate) => {
                 for row in rows {
-                    if value(predicate, &schema, &row)? == ScalarValue::Boolean(Some(true)) {
-                        survivors.push(row);
-                    }
+                    let is_kept = value(predicate, &schema, &row)? == ScalarValue::Boolean(Some(true));
+                    survivors.extend(is_kept.then_some(row));
                 }
             }
             Step::Lookup { table, keys, kind, conditions, columns, fields: added } => {
@@ -57,8 +56,7 @@ fn evaluate(query: &Query, rows: &[Row], bounds: (i64, i64)) -> Option<Vec<Row>>
                 let table = table_rows(table);
                 let of_pairs = Schema::new(fields.iter().chain(added).cloned().collect::<Vec<_>>());
                 for row in rows {
-                    let wanted: Option<Row> = keys.iter().map(|key| value(key, &schema, &row)).collect();
-                    let wanted = wanted?;
+                    let wanted: Row = keys.iter().map(|key| value(key, &schema, &row)).collect::<Option<_>>()?;
                     let matches = table.iter().filter(|candidate| {
                         let mut pairs = key_columns.iter().zip(&wanted);
                         pairs.all(|(&column, key)| !key.is_null() && &candidate[column] == key)
@@ -87,6 +85,11 @@ fn evaluate(query: &Query, rows: &[Row], bounds: (i64, i64)) -> Option<Vec<Row>>
                 }
                 fields.extend(added.iter().cloned());
             }
+            Step::FlatMap { fields: added, .. } => {
+                let made: Option<Vec<_>> = rows.into_iter().map(|row| flat_mapped(step, &schema, row)).collect();
+                survivors = made?.concat();
+                fields.extend(added.iter().cloned());
+            }
         }
         rows = survivors;
     }
@@ -103,6 +106,31 @@ fn evaluate(query: &Query, rows: &[Row], bounds: (i64, i64)) -> Option<Vec<Row>>
             aggregate(query.window().unwrap(), keys, arguments, &schema, &rows, bounds)
         }
     }
+}
+
+/// The rows that a flat map makes of one.
+fn flat_mapped(step: &Step, schema: &Schema, row: Row) -> Option<Vec<Row>> {
+    let Step::FlatMap { function, arguments, keep_unmatched, condition, columns, fields } = step else {
+        unreachable!("the step is a flat map")
+    };
+    let joined = Schema::new(schema.fields().iter().chain(fields).cloned().collect::<Vec<_>>());
+    let arguments = arguments.iter().map(|argument| Some(value(argument, schema, &row)?.to_array().unwrap()));
+    let made = function.0.call(&arguments.collect::<Option<Vec<_>>>()?, 1, columns).unwrap();
+    let mut pairs = Vec::new();
+    for output in 0..made.input_rows.len() {
+        let outputs = made.columns.iter().map(|column| ScalarValue::try_from_array(column, output).unwrap());
+        let pair: Row = row.iter().cloned().chain(outputs).collect();
+        let is_kept = match condition {
+            Some(condition) => value(condition, &joined, &pair)? == ScalarValue::Boolean(Some(true)),
+            None => true,
+        };
+        pairs.extend(is_kept.then_some(pair));
+    }
+    if pairs.is_empty() && *keep_unmatched {
+        let nulls = fields.iter().map(|field| ScalarValue::try_from(field.data_type()).unwrap());
+        pairs.push(row.into_iter().chain(nulls).collect());
+    }
+    Some(pairs)
 }
 
 /// The rows of a batch, dictionary-coded values as they are.

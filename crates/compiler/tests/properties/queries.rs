@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef, TimeUnit};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
 use pelton_data::aggregate::{Accumulate, Accumulator, Holistic};
 use pelton_data::column::logical_type;
 use pelton_data::join::{JoinKind, Side};
+use pelton_data::table_function::{OutputRows, TableFunction, TableFunctionError, TableFunctionHandle};
 use pelton_plan::pipeline::{Pipeline, Program, Step, StreamRef, Target, Window, WindowAggregate, WindowColumn};
 
 use crate::choices::Choices;
@@ -44,9 +45,14 @@ pub fn query(choices: &mut Choices<'_>, schema: &SchemaRef) -> Query {
     for _ in 0..*choices.pick(&[0, 1, 0, 2, 1, 3]) {
         if tables.len() < 2 && choices.once_in(3) {
             steps.push(lookup(choices, &mut fields, may_fail, &mut tables));
+            continue;
+        }
+        let number = choices.number(0..=11);
+        if number >= 9 {
+            steps.push(flat_map(choices, &mut fields, may_fail));
         } else {
             let current = Schema::new(fields.clone());
-            let depth = choices.number(1..=3);
+            let depth = 1 + number % 3;
             let predicate = Expressions::new(&current, may_fail).typed(choices, &DataType::Boolean, depth);
             steps.push(Step::Filter(predicate));
         }
@@ -123,6 +129,71 @@ fn lookup(
     });
     let conditions = conditions.collect();
     Step::Lookup { table: number, keys: key_expressions, kind, conditions, columns: taken, fields: added }
+}
+
+/// A call of a table function, whose columns are added to `fields`.
+fn flat_map(choices: &mut Choices<'_>, fields: &mut Vec<FieldRef>, may_fail: bool) -> Step {
+    let current = Schema::new(fields.clone());
+    let arguments = vec![Expressions::new(&current, may_fail).typed(choices, &DataType::Int64, 2)];
+    let (keep_unmatched, has_condition) = (choices.once_in(2), choices.once_in(3));
+    let made = Copies.columns(&[]).unwrap();
+    let mut columns: Vec<usize> = (0..made.len()).collect();
+    if choices.once_in(3) {
+        columns.remove(choices.number(0..=made.len() - 1));
+    }
+    let added = columns.iter().map(|&column| {
+        let field = made[column].as_ref().clone();
+        let name = format!("f{}_{}", fields.len(), field.name());
+        let nullable = field.is_nullable() || keep_unmatched;
+        Arc::new(field.with_name(name).with_nullable(nullable))
+    });
+    let added: Vec<FieldRef> = added.collect();
+    fields.extend(added.iter().cloned());
+    let joined = Schema::new(fields.clone());
+    let condition = has_condition.then(|| Expressions::new(&joined, may_fail).typed(choices, &DataType::Boolean, 2));
+    let function = TableFunctionHandle(Arc::new(Copies));
+    Step::FlatMap { function, arguments, keep_unmatched, condition, columns, fields: added }
+}
+
+/// Makes up to three rows, by the remainder of its argument, and two of NULL.
+#[derive(Debug)]
+struct Copies;
+
+impl TableFunction for Copies {
+    fn name(&self) -> &str {
+        "COPIES"
+    }
+
+    fn argument_types(&self, given: &[DataType]) -> Result<Vec<DataType>, TableFunctionError> {
+        Ok(given.to_vec())
+    }
+
+    fn columns(&self, _arguments: &[FieldRef]) -> Result<Vec<FieldRef>, TableFunctionError> {
+        let column = |name: &str, data_type: DataType, nullable: bool| Arc::new(Field::new(name, data_type, nullable));
+        Ok(vec![
+            column("number", DataType::Int64, false),
+            column("text", DataType::Utf8View, true),
+            column("is_odd", DataType::Boolean, false),
+        ])
+    }
+
+    fn call(&self, arguments: &[ArrayRef], rows: usize, wanted: &[usize]) -> Result<OutputRows, String> {
+        let values = arguments[0].as_primitive::<Int64Type>();
+        let copies =
+            |row: usize| if values.is_valid(row) { values.value(row).wrapping_add(1).rem_euclid(4) } else { 2 };
+        let made = (0..rows).flat_map(|row| (0..copies(row)).map(move |number| (row as u32, number)));
+        let (input_rows, numbers): (Vec<u32>, Vec<i64>) = made.unzip();
+        let text = |(&row, &number): (&u32, &i64)| {
+            (number != 1).then(|| format!("{} is a number, and a long text", values.value(row as usize)))
+        };
+        let columns = wanted.iter().map(|column| match column {
+            0 => Arc::new(Int64Array::from(numbers.clone())) as ArrayRef,
+            1 => Arc::new(input_rows.iter().zip(&numbers).map(text).collect::<StringViewArray>()),
+            _ => Arc::new(numbers.iter().map(|number| Some(number % 2 == 1)).collect::<BooleanArray>()),
+        });
+        let columns = columns.collect();
+        Ok(OutputRows { input_rows, columns })
+    }
 }
 
 fn any(choices: &mut Choices<'_>, expressions: &Expressions<'_>) -> Arc<dyn PhysicalExpr> {

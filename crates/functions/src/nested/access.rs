@@ -77,7 +77,7 @@ fn unknown_field(name: &str, fields: &arrow::datatypes::Fields) -> String {
 }
 
 /// The fields of the keys and values of a MAP.
-pub(super) fn map_fields(entries: &Field) -> (&Field, &Field) {
+pub(crate) fn map_fields(entries: &Field) -> (&Field, &Field) {
     match entries.data_type() {
         DataType::Struct(fields) if fields.len() == 2 => (&fields[0], &fields[1]),
         other => panic!("the entries of a map are pairs, not {other}"),

@@ -3,7 +3,7 @@
 //!
 //! What a function returns depends on more than the types of its arguments: on whether parts may be NULL, and on the names of fields.
 
-mod access;
+pub(crate) mod access;
 
 mod construct;
 

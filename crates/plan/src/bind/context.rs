@@ -24,6 +24,7 @@ use sqlparser::ast;
 use sqlparser::ast::{Query, Spanned, Statement, VisitMut, VisitorMut};
 
 use crate::bind::aggregate_functions::{AGGREGATES, aggregate_function};
+use crate::bind::flat_map::{TableFunctionPlanner, built_in, nest_calls};
 use crate::bind::foreign::Foreign;
 use crate::bind::names::{plan_named, with_names};
 use crate::bind::references::Reference;
@@ -57,7 +58,7 @@ pub(crate) fn processing_time_type() -> DataType {
 /// One planner's view of the catalogue.
 pub(crate) struct Context<'a> {
     catalog: &'a Catalog,
-    relation_planners: [Arc<dyn RelationPlanner>; 1],
+    relation_planners: [Arc<dyn RelationPlanner>; 2],
     view_depth: Cell<usize>,
     /// Views that have been planned.
     views: RefCell<HashMap<String, Arc<dyn TableSource>>>,
@@ -87,9 +88,10 @@ impl TableSource for Inlined {
 
 impl<'a> Context<'a> {
     pub fn new(catalog: &'a Catalog) -> Context<'a> {
+        let own = catalog.table_functions().cloned().collect();
         Context {
             catalog,
-            relation_planners: [Arc::new(WindowFunctionPlanner)],
+            relation_planners: [Arc::new(TableFunctionPlanner { own }), Arc::new(WindowFunctionPlanner)],
             view_depth: Cell::new(0),
             views: RefCell::default(),
             views_read: RefCell::default(),
@@ -118,6 +120,7 @@ impl<'a> Context<'a> {
     /// The plan of a query without WITH.
     pub(crate) fn plan_text(&self, mut query: Query) -> Result<LogicalPlan> {
         respell(&mut query);
+        nest_calls(&mut query);
         self.align_values(&mut query);
         literals::with_int_literals(self.planner().sql_statement_to_plan(Statement::Query(Box::new(query)))?)
     }
@@ -284,7 +287,14 @@ impl<'a> Context<'a> {
 
     /// Whether a function is one that the user's program has added.
     pub(crate) fn is_own(&self, name: &str) -> bool {
-        self.catalog.function(name).is_some() || self.catalog.aggregate(name).is_some()
+        self.catalog.function(name).is_some()
+            || self.catalog.aggregate(name).is_some()
+            || self.catalog.table_function(name).is_some()
+    }
+
+    /// Whether there is a table function of this name, the program's own or a built-in one.
+    pub(crate) fn has_table_function(&self, name: &str) -> bool {
+        self.catalog.table_function(name).is_some() || built_in(name).is_some()
     }
 
     /// Notes what Flink would not understand of an expression as it was written.

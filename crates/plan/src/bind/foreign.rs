@@ -87,7 +87,9 @@ impl Foreign {
                 parts.for_each(|name| self.name(name));
                 alias
             }
-            TableFactor::Derived { alias, .. } | TableFactor::TableFunction { alias, .. } => alias,
+            TableFactor::Derived { alias, .. }
+            | TableFactor::TableFunction { alias, .. }
+            | TableFactor::Function { alias, .. } => alias,
             _ => return,
         };
         self.alias(alias.iter());

@@ -4,6 +4,7 @@ use datafusion_common::DFSchema;
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Expr, JoinType, LogicalPlan};
 
+use crate::bind::flat_map::FlatMapNode;
 use crate::bind::references::Reference;
 use crate::bind::table_scan::TableScanSource;
 use crate::bind::window::WindowNode;
@@ -65,8 +66,12 @@ pub(crate) fn time_attribute(plan: &LogicalPlan, index: usize) -> Option<TimeAtt
             let index = passed_through(grouping.get(index)?, aggregate.input.schema())?;
             time_attribute(&aggregate.input, index).filter(|attribute| *attribute == TimeAttribute::Window)
         }
-        // The input's time attribute is an ordinary column behind a window: only window_time has a watermark then.
         plan => {
+            if let Some(node) = FlatMapNode::of(plan) {
+                let is_of_input = index < node.input.schema().fields().len();
+                return if is_of_input { time_attribute(&node.input, index) } else { None };
+            }
+            // The input's time attribute is an ordinary column behind a window: only window_time has a watermark then.
             let window_time = WindowNode::of(plan)?.input.schema().fields().len() + 2;
             (index == window_time).then_some(TimeAttribute::Window)
         }
@@ -85,7 +90,10 @@ pub(crate) fn is_cut(plan: &LogicalPlan) -> bool {
         | LogicalPlan::Union(_)
         | LogicalPlan::Window(_)
         | LogicalPlan::Join(_) => plan.inputs().into_iter().any(is_cut),
-        other => WindowNode::of(other).is_some(),
+        other => match FlatMapNode::of(other) {
+            Some(node) => is_cut(&node.input),
+            None => WindowNode::of(other).is_some(),
+        },
     }
 }
 

@@ -149,6 +149,41 @@ fn write_source(text: &mut String, number: usize, source: &SourceUse, indent: &s
     }
 }
 
+fn write_step(text: &mut String, step: &Step, program: &Program, indent: &str) -> fmt::Result {
+    let adds = |names: &[&str]| if names.is_empty() { String::new() } else { format!(", adds {}", names.join(", ")) };
+    match step {
+        Step::Filter(predicate) => writeln!(text, "{indent}  filter {}", expression(predicate.as_ref())),
+        Step::Lookup { table, keys, kind, conditions, columns, .. } => {
+            let lookup = &program.lookups[*table];
+            let pairs = keys.iter().zip(&lookup.keys);
+            let pairs = pairs
+                .map(|(key, column)| format!("{} = {}", expression(key.as_ref()), lookup.schema.field(*column).name()));
+            let conditions = conditions.iter().map(|condition| expression(condition.as_ref()).to_string());
+            let on = pairs.chain(conditions).collect::<Vec<_>>().join(" and ");
+            let on = if on.is_empty() { "all rows".to_string() } else { format!("on {on}") };
+            let added: Vec<&str> = columns.iter().map(|column| lookup.schema.field(*column).name().as_str()).collect();
+            let kept = match kind {
+                JoinKind::Inner => "",
+                JoinKind::Left => ", keeps unmatched rows",
+                JoinKind::Right => ", keeps unmatched rows of the table",
+                JoinKind::Full => ", keeps unmatched rows of both sides",
+                JoinKind::Semi => ", keeps rows with a match",
+                JoinKind::Anti => ", keeps rows without a match",
+            };
+            writeln!(text, "{indent}  lookup {table} {on}{}{kept}", adds(&added))
+        }
+        Step::FlatMap { function, arguments, keep_unmatched, condition, fields, .. } => {
+            let arguments: Vec<String> =
+                arguments.iter().map(|argument| expression(argument.as_ref()).to_string()).collect();
+            let added: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+            let on = condition.as_ref().map(|on| format!(" on {}", expression(on.as_ref()))).unwrap_or_default();
+            let kept = if *keep_unmatched { ", keeps unmatched rows" } else { "" };
+            let (name, arguments) = (function.0.name(), arguments.join(", "));
+            writeln!(text, "{indent}  flat map {name}({arguments}){on}{}{kept}", adds(&added))
+        }
+    }
+}
+
 fn write_pipeline(
     text: &mut String,
     number: usize,
@@ -159,31 +194,7 @@ fn write_pipeline(
     let (input, target) = (program.stream_name(pipeline.input), program.target_name(&pipeline.target));
     writeln!(text, "{indent}pipeline {number}: {input} to {target}")?;
     for step in &pipeline.steps {
-        match step {
-            Step::Filter(predicate) => writeln!(text, "{indent}  filter {}", expression(predicate.as_ref()))?,
-            Step::Lookup { table, keys, kind, conditions, columns, .. } => {
-                let lookup = &program.lookups[*table];
-                let pairs = keys.iter().zip(&lookup.keys);
-                let pairs = pairs.map(|(key, column)| {
-                    format!("{} = {}", expression(key.as_ref()), lookup.schema.field(*column).name())
-                });
-                let conditions = conditions.iter().map(|condition| expression(condition.as_ref()).to_string());
-                let on = pairs.chain(conditions).collect::<Vec<_>>().join(" and ");
-                let on = if on.is_empty() { "all rows".to_string() } else { format!("on {on}") };
-                let added: Vec<&str> =
-                    columns.iter().map(|column| lookup.schema.field(*column).name().as_str()).collect();
-                let kept = match kind {
-                    JoinKind::Inner => "",
-                    JoinKind::Left => ", keeps unmatched rows",
-                    JoinKind::Right => ", keeps unmatched rows of the table",
-                    JoinKind::Full => ", keeps unmatched rows of both sides",
-                    JoinKind::Semi => ", keeps rows with a match",
-                    JoinKind::Anti => ", keeps rows without a match",
-                };
-                let adds = if added.is_empty() { String::new() } else { format!(", adds {}", added.join(", ")) };
-                writeln!(text, "{indent}  lookup {table} {on}{adds}{kept}")?;
-            }
-        }
+        write_step(text, step, program, indent)?;
     }
     match &pipeline.target {
         Target::Stream { columns, schema } | Target::Rows { columns, schema, .. } => {

@@ -4,17 +4,18 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
-use datafusion_common::Result;
+use datafusion_common::{DFSchema, Result};
 use datafusion_expr::{Expr, ExprSchemable};
+use datafusion_physical_expr::PhysicalExpr;
 use pelton_data::arrangement::Arrangement;
-use pelton_data::join::Side;
+use pelton_data::join::{JoinKind, Side};
 
 use crate::lower::physical::{physical_expression, scope_of};
 use crate::lower::prune::prune;
-use crate::lower::scope::{ARRIVAL, INPUT, cast_to, lookup_qualifier};
+use crate::lower::scope::{ARRIVAL, INPUT, cast_to, flat_map_qualifier};
 use crate::lower::stream_join::time::choose_times;
 use crate::lower::unbound::{
-    UnboundLookup, UnboundOutput, UnboundPipeline, UnboundProgram, UnboundStep, UnboundTarget,
+    UnboundFlatMap, UnboundLookup, UnboundOutput, UnboundPipeline, UnboundProgram, UnboundStep, UnboundTarget,
 };
 use crate::pipeline::{
     LookupTable, Operator, Output, OutputTarget, Pipeline, Port, Program, SourceUse, Step, StreamRef, Target,
@@ -104,7 +105,7 @@ impl Usage {
                     let table: usize = table.parse().expect("lookups are qualified by their number");
                     self.lookups[table].insert(column.name.clone());
                 }
-                (StreamRef::Source(source), None) if column.name != ARRIVAL => {
+                (StreamRef::Source(source), None) if qualifier == INPUT && column.name != ARRIVAL => {
                     self.sources[source].insert(column.name.clone());
                 }
                 _ => {}
@@ -120,6 +121,10 @@ impl UnboundPipeline {
             match step {
                 UnboundStep::Filter(predicate) => expressions.push(predicate),
                 UnboundStep::Lookup { keys, conditions, .. } => expressions.extend(keys.iter().chain(conditions)),
+                UnboundStep::FlatMap(flat_map) => {
+                    expressions.extend(&flat_map.arguments);
+                    expressions.extend(&flat_map.condition);
+                }
             }
         }
         match &self.target {
@@ -271,62 +276,25 @@ fn bind_pipeline(
     outputs: &[SchemaRef],
     (operators, ports): (&[Operator], &mut [usize]),
 ) -> Result<Pipeline> {
-    let mut looked_up: Vec<(String, Vec<FieldRef>)> = Vec::new();
-    let mut scope = scope_of(input_schema.fields(), &looked_up)?;
-    let mut steps = Vec::new();
-    for step in &pipeline.steps {
-        match step {
-            UnboundStep::Filter(predicate) => steps.push(Step::Filter(physical_expression(predicate, &scope)?)),
-            UnboundStep::Lookup { table, keys, kind, conditions } => {
-                let lookup = &lookups[*table];
-                let pairs = keys.iter().zip(&lookup.table.keys);
-                let keys = pairs.map(|(key, index)| {
-                    let key = cast_to(key.clone(), lookup.table.schema.field(*index).data_type(), &scope)?;
-                    physical_expression(&key, &scope)
-                });
-                let keys = keys.collect::<Result<_>>()?;
-                let keep_unmatched = kind.keeps_unmatched(Side::Left);
-                let fields: Vec<FieldRef> =
-                    lookup.used.iter().map(|index| lookup.field(*index, keep_unmatched)).collect();
-                let columns = lookup
-                    .used
-                    .iter()
-                    .map(|index| lookup.loaded.binary_search(index).expect("used columns are loaded"));
-                looked_up.push((lookup_qualifier(*table), fields.clone()));
-                scope = scope_of(input_schema.fields(), &looked_up)?;
-                let conditions = conditions.iter().map(|condition| physical_expression(condition, &scope));
-                let conditions = conditions.collect::<Result<_>>()?;
-                steps.push(Step::Lookup {
-                    table: *table,
-                    keys,
-                    kind: *kind,
-                    conditions,
-                    columns: columns.collect(),
-                    fields,
-                });
-            }
-        }
-    }
-    let bind_all =
-        |columns: &[Expr]| columns.iter().map(|column| physical_expression(column, &scope)).collect::<Result<Vec<_>>>();
+    let (steps, scope) = bind_steps(&pipeline, &input_schema, lookups)?;
     let mut port = |operator: usize| {
         ports[operator] += 1;
         Port { operator, number: ports[operator] - 1 }
     };
     let target = match &pipeline.target {
         UnboundTarget::Stream { output, columns } => {
-            Target::Stream { columns: bind_all(columns)?, schema: outputs[*output].clone() }
+            Target::Stream { columns: bind_all(columns, &scope)?, schema: outputs[*output].clone() }
         }
         UnboundTarget::Rows { operator, columns, .. } => {
             let port = port(*operator);
             let schema = operators[*operator].rows_schema(port.number).expect("the operator takes rows").clone();
-            Target::Rows { port, columns: bind_all(columns)?, schema }
+            Target::Rows { port, columns: bind_all(columns, &scope)?, schema }
         }
         UnboundTarget::Groups { operator, keys, arguments, .. } => {
             let bind = |argument: &Option<Expr>| argument.as_ref().map(|a| physical_expression(a, &scope)).transpose();
             Target::Groups {
                 port: port(*operator),
-                keys: keys.iter().map(|key| physical_expression(key, &scope)).collect::<Result<_>>()?,
+                keys: bind_all(keys, &scope)?,
                 arguments: arguments.iter().map(bind).collect::<Result<_>>()?,
             }
         }
@@ -334,7 +302,89 @@ fn bind_pipeline(
     Ok(Pipeline { input: pipeline.input, input_schema, steps, target })
 }
 
+/// The steps of a pipeline, and the columns behind them.
+fn bind_steps(
+    pipeline: &UnboundPipeline,
+    input_schema: &SchemaRef,
+    lookups: &[BoundLookup],
+) -> Result<(Vec<Step>, DFSchema)> {
+    let mut added: Vec<(String, Vec<FieldRef>)> = Vec::new();
+    let mut scope = scope_of(input_schema.fields(), &added)?;
+    let mut steps = Vec::new();
+    for step in &pipeline.steps {
+        let mut bound = match step {
+            UnboundStep::Filter(predicate) => Step::Filter(physical_expression(predicate, &scope)?),
+            UnboundStep::Lookup { table, keys, kind, .. } => lookups[*table].step(*table, keys, *kind, &scope)?,
+            UnboundStep::FlatMap(flat_map) => flat_map.bind(pipeline, &scope)?,
+        };
+        if let (Step::Lookup { fields, .. } | Step::FlatMap { fields, .. }, Some(name)) = (&bound, step.qualifier()) {
+            added.push((name, fields.clone()));
+            scope = scope_of(input_schema.fields(), &added)?;
+        }
+        // Conditions read the columns that are added as well.
+        match (&mut bound, step) {
+            (Step::Lookup { conditions, .. }, UnboundStep::Lookup { conditions: unbound, .. }) => {
+                *conditions = bind_all(unbound, &scope)?;
+            }
+            (
+                Step::FlatMap { condition, .. },
+                UnboundStep::FlatMap(UnboundFlatMap { condition: Some(unbound), .. }),
+            ) => {
+                *condition = Some(physical_expression(unbound, &scope)?);
+            }
+            _ => {}
+        }
+        steps.push(bound);
+    }
+    Ok((steps, scope))
+}
+
+impl UnboundFlatMap {
+    /// The step of this call without its condition. It adds only those columns that the pipeline uses.
+    fn bind(&self, pipeline: &UnboundPipeline, scope: &DFSchema) -> Result<Step> {
+        let name = flat_map_qualifier(self.number);
+        let mut used = BTreeSet::new();
+        for expression in pipeline.expressions() {
+            let columns = expression.column_refs().into_iter();
+            let own =
+                columns.filter(|column| column.relation.as_ref().is_some_and(|relation| relation.table() == name));
+            used.extend(own.map(|column| column.name.clone()));
+        }
+        let columns = (0..self.fields.len()).filter(|index| used.contains(self.fields[*index].name()));
+        let columns: Vec<usize> = columns.collect();
+        Ok(Step::FlatMap {
+            function: self.function.clone(),
+            arguments: bind_all(&self.arguments, scope)?,
+            keep_unmatched: self.keep_unmatched,
+            condition: None,
+            fields: columns.iter().map(|index| self.fields[*index].clone()).collect(),
+            columns,
+        })
+    }
+}
+
+fn bind_all(expressions: &[Expr], scope: &DFSchema) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+    expressions.iter().map(|expression| physical_expression(expression, scope)).collect()
+}
+
 impl BoundLookup {
+    /// The step that looks rows up in this table, which has this number, without its conditions.
+    fn step(&self, table: usize, keys: &[Expr], kind: JoinKind, scope: &DFSchema) -> Result<Step> {
+        let keys = keys.iter().zip(&self.table.keys).map(|(key, index)| {
+            let key = cast_to(key.clone(), self.table.schema.field(*index).data_type(), scope)?;
+            physical_expression(&key, scope)
+        });
+        let place = |index: &usize| self.loaded.binary_search(index).expect("used columns are loaded");
+        Ok(Step::Lookup {
+            table,
+            keys: keys.collect::<Result<_>>()?,
+            kind,
+            conditions: Vec::new(),
+            columns: self.used.iter().map(place).collect(),
+            fields: self.used.iter().map(|index| self.field(*index, kind.keeps_unmatched(Side::Left))).collect(),
+        })
+    }
+
     fn field(&self, index: usize, keep_unmatched: bool) -> FieldRef {
         let loaded = self.loaded.binary_search(&index).expect("used columns are loaded");
         let field = self.table.schema.field(loaded);

@@ -19,6 +19,8 @@ pub(crate) mod count;
 
 pub(crate) mod finish;
 
+pub(crate) mod flat_map;
+
 pub(crate) mod grouping_sets;
 
 pub(crate) mod join;
@@ -58,6 +60,7 @@ use pelton_data::join::JoinKind;
 use pelton_data::window::Window;
 use pelton_data::zoned_window::ZonedWindow;
 
+use crate::bind::flat_map::FlatMapNode;
 use crate::bind::table_scan::TableScanSource;
 use crate::bind::window::WindowNode;
 use crate::coerce::simplify::simplify;
@@ -90,6 +93,9 @@ impl Lowering<'_> {
             }
             LogicalPlan::SubqueryAlias(alias) => self.relation(&alias.input),
             LogicalPlan::Filter(filter) => {
+                if let Some(node) = FlatMapNode::joined_by(filter) {
+                    return self.flat_map(node, Some(&filter.predicate));
+                }
                 if let Some(plan) = with_time_bounds(filter)? {
                     return self.relation(&plan);
                 }
@@ -112,10 +118,10 @@ impl Lowering<'_> {
             LogicalPlan::Window(window) => self.over(plan, window),
             LogicalPlan::Distinct(Distinct::All(input)) => self.distinct(input),
             LogicalPlan::Join(join) => self.join(join),
-            LogicalPlan::Extension(_) => {
-                let node = WindowNode::of(plan).expect("windows are the only extension");
-                self.cut(node)
-            }
+            LogicalPlan::Extension(_) => match FlatMapNode::of(plan) {
+                Some(node) => self.flat_map(node, None),
+                None => self.cut(WindowNode::of(plan).expect("there are no other extensions")),
+            },
             LogicalPlan::Values(values) => self.values(values),
             LogicalPlan::EmptyRelation(empty) => self.one_row(empty.produce_one_row),
             // Only the order of the whole result can be seen.
@@ -250,18 +256,15 @@ fn lookup_alone(branch: &Branch, conjunct: &Expr) -> Option<usize> {
     })
 }
 
-/// Where a filter stands: before the lookups whose columns it does not use, which are the dearer steps.
+/// Where a filter stands: before the lookups and flat maps whose columns it does not use, which are the dearer steps.
 fn filter_position(branch: &Branch, conjunct: &Expr) -> usize {
     let columns = conjunct.column_refs();
-    let uses = |table: usize| {
-        let name = lookup_qualifier(table);
-        columns.iter().any(|column| column.relation.as_ref().is_some_and(|relation| relation.table() == name))
+    let uses = |step: &UnboundStep| {
+        let name = step.qualifier();
+        name.is_some()
+            && columns.iter().any(|column| column.relation.as_ref().map(TableReference::table) == name.as_deref())
     };
-    let needed = branch.steps.iter().rposition(|step| match step {
-        UnboundStep::Filter(_) => false,
-        UnboundStep::Lookup { table, .. } => uses(*table),
-    });
-    let after = needed.map_or(0, |index| index + 1);
-    let is_lookup = |step: &UnboundStep| matches!(step, UnboundStep::Lookup { .. });
-    branch.steps[after..].iter().position(is_lookup).map_or(branch.steps.len(), |index| index + after)
+    let after = branch.steps.iter().rposition(uses).map_or(0, |index| index + 1);
+    let joins = |step: &UnboundStep| step.qualifier().is_some();
+    branch.steps[after..].iter().position(joins).map_or(branch.steps.len(), |index| index + after)
 }

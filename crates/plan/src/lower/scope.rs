@@ -23,6 +23,11 @@ pub(crate) fn lookup_qualifier(table: usize) -> String {
     format!("lookup{table}")
 }
 
+/// Qualifies the columns that a flat map added.
+pub(crate) fn flat_map_qualifier(number: usize) -> String {
+    format!("flat{number}")
+}
+
 /// A column of a scope.
 pub(crate) fn column(qualifier: &str, name: &str) -> Expr {
     Expr::Column(Column::new(Some(TableReference::bare(qualifier)), name))

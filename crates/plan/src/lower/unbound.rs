@@ -11,12 +11,13 @@ use datafusion_common::{DFSchema, Result, TableReference};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 use pelton_data::arrangement::Arrangement;
 use pelton_data::join::{JoinColumn, JoinKind, JoinTime};
+use pelton_data::table_function::TableFunctionHandle;
 use pelton_data::zone::Zone;
 
 use crate::bind::window_columns::{WINDOW_COLUMNS, result_time_field, window_fields};
 use crate::catalog::Catalog;
 use crate::errors::{Place, PlanError, external};
-use crate::lower::scope::{INPUT, WINDOW, column, sql_level, substitute};
+use crate::lower::scope::{INPUT, WINDOW, column, flat_map_qualifier, lookup_qualifier, sql_level, substitute};
 use crate::lower::unbound_source::UnboundSource;
 use crate::pipeline::{Operator, OutputTarget, StreamJoin, StreamRef, Window, WindowAggregate, WindowColumn};
 use crate::session_settings::{shares_slices, zone_of_session};
@@ -26,6 +27,8 @@ use crate::session_settings::{shares_slices, zone_of_session};
 pub(crate) struct UnboundProgram {
     pub sources: Vec<UnboundSource>,
     pub lookups: Vec<UnboundLookup>,
+    /// How many flat maps there are.
+    pub flat_maps: usize,
     pub pipelines: Vec<UnboundPipeline>,
     pub operators: Vec<Operator>,
     /// Which columns of windows say where these begin, where their ends do not: those of windows whose rows are results of sessions.
@@ -109,6 +112,21 @@ pub(crate) struct Cut {
 pub(crate) enum UnboundStep {
     Filter(Expr),
     Lookup { table: usize, keys: Vec<Expr>, kind: JoinKind, conditions: Vec<Expr> },
+    FlatMap(UnboundFlatMap),
+}
+
+/// A call of a table function for each row.
+#[derive(Clone, PartialEq)]
+pub(crate) struct UnboundFlatMap {
+    /// Tells the columns that it adds from those of others.
+    pub number: usize,
+    pub function: TableFunctionHandle,
+    pub arguments: Vec<Expr>,
+    pub keep_unmatched: bool,
+    /// What must hold for a row and a row of the function, where rows for which it makes none stay.
+    pub condition: Option<Expr>,
+    /// The columns of the function, with names that differ.
+    pub fields: Vec<FieldRef>,
 }
 
 /// A branch that has its end.
@@ -134,6 +152,17 @@ pub(crate) enum UnboundTarget {
     /// The time attribute of the input is that which windows are cut by, or rows are put in order by; none where they stay in the order of their
     /// arrival.
     Rows { operator: usize, columns: Vec<Expr>, time: Option<Expr> },
+}
+
+impl UnboundStep {
+    /// What qualifies the columns that it adds, if it adds any.
+    pub fn qualifier(&self) -> Option<String> {
+        match self {
+            UnboundStep::Filter(_) => None,
+            UnboundStep::Lookup { table, .. } => Some(lookup_qualifier(*table)),
+            UnboundStep::FlatMap(flat_map) => Some(flat_map_qualifier(flat_map.number)),
+        }
+    }
 }
 
 impl UnboundTarget {

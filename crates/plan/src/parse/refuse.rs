@@ -105,8 +105,9 @@ fn check_construct(token: &TokenWithSpan, next: Option<&TokenWithSpan>) -> Resul
         (Keyword::FOR, _) if next_keyword == Keyword::SYSTEM_TIME => {
             refuse("FOR SYSTEM_TIME AS OF", "join with a bounded table, which is loaded when the query starts")
         }
-        (Keyword::LATERAL, _) => refuse("LATERAL", "compute the values with scalar functions in SELECT"),
-        (Keyword::UNNEST, Some(Token::LParen)) => refuse("UNNEST", "have one row for each element in the input"),
+        (Keyword::LATERAL, Some(Token::LParen)) => {
+            refuse("LATERAL before a query", "call a table function: LATERAL TABLE(f(x)), or UNNEST(array)")
+        }
         (Keyword::ARRAY, Some(Token::LParen)) => refuse("ARRAY of a query", "write ARRAY[1, 2]"),
         (Keyword::MULTISET, Some(Token::LBracket | Token::Lt)) => refuse("MULTISET", "use an ARRAY"),
         (Keyword::TABLESAMPLE, _) => refuse("TABLESAMPLE", "filter with WHERE, as in WHERE MOD(id, 100) = 0"),

@@ -542,8 +542,8 @@ fn what_flink_has_and_we_have_not_yet() {
             "line 1, column 24: FOR SYSTEM_TIME AS OF is not supported yet; join with a bounded table, which is loaded when the query starts",
         ),
         (
-            "SELECT * FROM a, LATERAL TABLE(f(x))",
-            "line 1, column 18: LATERAL is not supported yet; compute the values with scalar functions in SELECT",
+            "SELECT * FROM a, LATERAL (SELECT * FROM b WHERE b.x = a.x)",
+            "line 1, column 18: LATERAL before a query is not supported yet; call a table function: LATERAL TABLE(f(x)), or UNNEST(array)",
         ),
         ("SELECT ARRAY(SELECT 1)", "line 1, column 8: ARRAY of a query is not supported yet; write ARRAY[1, 2]"),
         (

@@ -6,11 +6,13 @@ mod grouping;
 use std::ops::ControlFlow;
 
 use datafusion_expr::planner::ContextProvider;
+use pelton_functions::UNNEST;
 use sqlparser::ast::{
     BinaryOperator, CastKind, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, Spanned, TableFactor, UnaryOperator, Value,
     ValueWithSpan, Visit, Visitor, WindowSpec, WindowType,
 };
+use sqlparser::tokenizer::Span;
 
 use crate::bind::aggregate_functions::instead_of;
 use crate::bind::constructs::{
@@ -23,6 +25,7 @@ use crate::bind::window::Call;
 use crate::bind::{constants, over_frame, over_functions};
 use crate::errors::source_locations::{OverCall, SourceLocations};
 use crate::errors::{Place, PlanError};
+use crate::explain::flink;
 use crate::lower::aggregate_call::is_ordered_by_clause;
 use crate::parse::written_name;
 
@@ -73,6 +76,8 @@ enum Part {
     Table,
     /// A call of a window function, whose arguments may be queries.
     Window,
+    /// A call of another table function, with the place of its name.
+    TableFunction(Span),
     Expression {
         /// Parts of it may never be computed.
         is_choice: bool,
@@ -115,14 +120,15 @@ impl Visitor for Walk<'_, '_> {
         self.note_grouping(select);
         flow(check_using(select))?;
         for table in &select.from {
-            for join in &table.joins {
+            for join in table.joins.iter().filter(|join| !Call::is_of_table_function(&join.relation)) {
                 let place = Place::of(join.relation.span());
                 flow(check_join(&join.join_operator, place))?;
                 self.locations.join = self.locations.join.or(place);
             }
         }
-        if let [_, second, ..] = select.from.as_slice() {
-            self.locations.join = self.locations.join.or(Place::of(second.span()));
+        let others = select.from.iter().skip(1).filter(|table| !Call::is_of_table_function(&table.relation));
+        for table in others.take(1) {
+            self.locations.join = self.locations.join.or(Place::of(table.span()));
         }
         ControlFlow::Continue(())
     }
@@ -134,9 +140,18 @@ impl Visitor for Walk<'_, '_> {
             let plain = name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.clone());
             self.locations.tables.extend(plain.map(|plain| (plain, Place::of(name.span()))));
         }
-        self.around.push(if window.is_some() { Part::Window } else { Part::Table });
+        let is_table_function = Call::is_of_table_function(table);
+        self.around.push(match &window {
+            None => Part::Table,
+            Some(call) if is_table_function => Part::TableFunction(call.name.span()),
+            Some(_) => Part::Window,
+        });
         if let Some(call) = window {
-            let place = Place::of(call.name.span());
+            let place = call.place();
+            if is_table_function {
+                self.note_table_function(&call);
+                return ControlFlow::Continue(());
+            }
             let note = crate::parse::group_window_note(table);
             self.context.foreign.borrow_mut().note(place, note);
             self.locations.window = self.locations.window.or(place);
@@ -159,6 +174,13 @@ impl Visitor for Walk<'_, '_> {
 
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<PlanError> {
         let is_argument_of_window = self.around.last() == Some(&Part::Window);
+        // `TABLE(f(x))`
+        if let (Some(Part::TableFunction(name)), Expr::Function(call)) = (self.around.last(), expression)
+            && *name == call.name.span()
+        {
+            self.around.push(Part::Table);
+            return ControlFlow::Continue(());
+        }
         self.around.push(match expression {
             // `TABLE(TUMBLE(…))`
             Expr::Function(call) if is_argument_of_window && is_window_function(call) => Part::Window,
@@ -304,6 +326,14 @@ impl Walk<'_, '_> {
         self.around.iter().any(|part| matches!(part, Part::Expression { is_operation: true, .. }))
     }
 
+    fn note_table_function(&mut self, call: &Call<'_>) {
+        let (name, place) = (call.name.to_string(), call.place());
+        if !self.context.is_own(&name) && self.context.has_table_function(&name) {
+            self.context.foreign.borrow_mut().note(place, flink::function_note(&name));
+        }
+        self.locations.functions.push((name.to_lowercase(), place));
+    }
+
     fn check_query(&mut self, query: &Query) -> Result<(), PlanError> {
         let (order, limit) = (order_place(query)?, limit_place(query)?);
         if self.around.contains(&Part::Query) {
@@ -379,7 +409,11 @@ impl Walk<'_, '_> {
             "rollup" | "cube" => Ok(()),
             _ if is_window_function(function) => Ok(()),
             "proctime" => refuse(place, "PROCTIME() in a query", "declare a column AS PROCTIME() in CREATE TABLE"),
-            "unnest" => refuse(place, "UNNEST", "have one row for each element in the input"),
+            _ if self.context.has_table_function(&name) => {
+                let call = if shown == UNNEST { "UNNEST(…)" } else { &format!("LATERAL TABLE({shown}(…))") };
+                let hint = format!("write it in FROM: CROSS JOIN {call} AS t (column)");
+                refuse(place, &format!("the table function {shown} in an expression"), &hint)
+            }
             _ => Err(self.context.unknown_function(&function.name.to_string(), place)),
         }
     }

@@ -45,7 +45,10 @@ pub(crate) struct Call<'a> {
     pub name: &'a ObjectName,
     /// Its arguments.
     pub arguments: &'a [FunctionArg],
-    alias: Option<&'a TableAlias>,
+    /// The name of its rows, and those of their columns.
+    pub alias: Option<&'a TableAlias>,
+    /// Whether `WITH ORDINALITY` stands behind it.
+    pub with_ordinality: bool,
 }
 
 /// The functions there are.
@@ -223,38 +226,53 @@ impl Lengths<'_> {
 }
 
 impl<'a> Call<'a> {
-    /// The call that `relation` is, if it is one.
+    /// The call that `relation` is, if it is one: `f(x)`, `TABLE(f(x))`, `LATERAL f(x)` or `LATERAL TABLE(f(x))`.
     pub fn of(relation: &'a TableFactor) -> Option<Call<'a>> {
         match relation {
-            TableFactor::Table { name, args: Some(arguments), alias, .. } => {
-                Some(Call { name, arguments: &arguments.args, alias: alias.as_ref() })
-            }
-            TableFactor::Function { name, args, alias, .. } => {
-                Some(Call { name, arguments: args, alias: alias.as_ref() })
+            TableFactor::Table { name, args: Some(arguments), alias, with_ordinality, .. } => Some(Call {
+                name,
+                arguments: &arguments.args,
+                alias: alias.as_ref(),
+                with_ordinality: *with_ordinality,
+            }),
+            TableFactor::Function { name, args, alias, with_ordinality, .. } => {
+                let (alias, with_ordinality) = (alias.as_ref(), *with_ordinality);
+                match args.as_slice() {
+                    [FunctionArg::Unnamed(FunctionArgExpr::Expr(ast::Expr::Function(function)))]
+                        if name.to_string().eq_ignore_ascii_case("table") =>
+                    {
+                        Some(Call { with_ordinality, ..Call::of_function(function, alias) })
+                    }
+                    arguments => Some(Call { name, arguments, alias, with_ordinality }),
+                }
             }
             TableFactor::TableFunction { expr: ast::Expr::Function(function), alias } => {
-                let arguments = match &function.args {
-                    FunctionArguments::List(list) => list.args.as_slice(),
-                    FunctionArguments::None | FunctionArguments::Subquery(_) => &[],
-                };
-                Some(Call { name: &function.name, arguments, alias: alias.as_ref() })
+                Some(Call::of_function(function, alias.as_ref()))
             }
             _ => None,
         }
     }
 
-    fn place(&self) -> Option<Place> {
+    fn of_function(function: &'a ast::Function, alias: Option<&'a TableAlias>) -> Call<'a> {
+        let arguments = match &function.args {
+            FunctionArguments::List(list) => list.args.as_slice(),
+            FunctionArguments::None | FunctionArguments::Subquery(_) => &[],
+        };
+        Call { name: &function.name, arguments, alias, with_ordinality: false }
+    }
+
+    /// Whether `relation` calls a function that is no window function.
+    pub fn is_of_table_function(relation: &TableFactor) -> bool {
+        Call::of(relation).is_some_and(|call| WindowFunction::of(call.name).is_none())
+    }
+
+    /// Where its name stands.
+    pub fn place(&self) -> Option<Place> {
         Place::of(self.name.span())
     }
 
     fn plan(&self, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
-        let Some(function) = WindowFunction::of(self.name) else {
-            let message = format!("there is no table function {}", self.name);
-            let error = PlanError::invalid(self.place(), message);
-            return Err(external(
-                error.with_hint("there are TUMBLE, HOP, CUMULATE, SESSION, TUMBLE_ROWS and HOP_ROWS"),
-            ));
-        };
+        let function = WindowFunction::of(self.name).expect("other functions are planned before");
         let arguments = self.named_arguments(function).map_err(external)?;
         let missing = |what: &str| {
             let message = format!("{} lacks {what}", function.name());

@@ -8,6 +8,7 @@ use pelton_data::window::Window;
 
 use super::side::SideRows;
 use super::{JoinOutput, JoinParts};
+use crate::bind::flat_map::FlatMapNode;
 use crate::bind::window::WindowNode;
 use crate::bind::window_columns::WINDOW_COLUMNS;
 use crate::errors::{PlanError, external};
@@ -42,7 +43,14 @@ fn bound_of(plan: &LogicalPlan, column: &Column) -> Result<Option<usize>> {
     loop {
         let (input, place) = match plan {
             LogicalPlan::Extension(_) => {
-                let node = WindowNode::of(plan).expect("windows are the only extension");
+                let Some(node) = WindowNode::of(plan) else {
+                    let input = &FlatMapNode::of(plan).expect("there are no other extensions").input;
+                    if index >= input.schema().fields().len() {
+                        return Ok(None);
+                    }
+                    plan = input;
+                    continue;
+                };
                 let width = node.input.schema().fields().len();
                 if index >= width {
                     let name = plan.schema().field(index).name();
