@@ -17,6 +17,10 @@ pub(super) const GAP_MS: i64 = 8;
 /// How far frames by time look back.
 pub(super) const FRAME_MS: i64 = 15;
 
+/// How far rows may be before those that they are joined with, and behind them.
+pub(super) const BEFORE_MS: i64 = 5;
+pub(super) const AFTER_MS: i64 = 12;
+
 /// What a query asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -62,9 +66,13 @@ pub(super) enum Kind {
     Over,
     /// Counts and extremes of a key's rows of the last milliseconds.
     OverTime,
+    /// Rows of two tables with the same key in windows that overlap, and those that are alone in theirs.
+    JoinedWindows,
+    /// Rows of two tables with the same key whose times are near each other.
+    JoinedTimes,
 }
 
-pub(super) const KINDS: [Kind; 21] = [
+pub(super) const KINDS: [Kind; 23] = [
     Kind::Quotients,
     Kind::Fragile,
     Kind::Union,
@@ -86,12 +94,15 @@ pub(super) const KINDS: [Kind; 21] = [
     Kind::FirstGroups,
     Kind::Over,
     Kind::OverTime,
+    Kind::JoinedWindows,
+    Kind::JoinedTimes,
 ];
 
 impl Kind {
     /// How many tables it reads.
     pub fn tables(self) -> usize {
-        if matches!(self, Kind::Union | Kind::WindowsOfUnion) { 2 } else { 1 }
+        let has_two = matches!(self, Kind::Union | Kind::WindowsOfUnion | Kind::JoinedWindows | Kind::JoinedTimes);
+        if has_two { 2 } else { 1 }
     }
 
     /// Whether its table makes its rows itself, and ends.
@@ -159,6 +170,8 @@ impl Kind {
             Kind::FirstGroups => "@end k s n",
             Kind::Over => "i s",
             Kind::OverTime => "i n low high",
+            Kind::JoinedWindows => "@end i j",
+            Kind::JoinedTimes => "i j",
         };
         let column = |name: &str| match name.strip_prefix('@') {
             Some(name) => format!("`{name}` TIMESTAMP(3)"),
@@ -198,6 +211,18 @@ impl Kind {
                  GROUP BY window_start, window_end"
             ),
             Kind::FirstRows | Kind::FirstGroups => self.ranking_sql(table),
+            Kind::JoinedWindows => format!(
+                "SELECT COALESCE(a.window_end, b.window_end) AS window_end, COALESCE(a.i, -1) AS i, COALESCE(b.i, -1) AS j \
+                 FROM {} AS a FULL JOIN {} AS b ON a.k = b.k AND a.window_start = b.window_start AND a.window_end = b.window_end",
+                windows_that_hop(table),
+                windows_that_hop(other)
+            ),
+            Kind::JoinedTimes => format!(
+                "SELECT a.i, b.i AS j FROM {table} AS a JOIN {other} AS b \
+                 ON a.k = b.k AND a.ts BETWEEN b.ts - {} AND b.ts + {}",
+                interval(BEFORE_MS),
+                interval(AFTER_MS)
+            ),
             Kind::Over => format!(
                 "SELECT i, SUM(i) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM {table}"
             ),

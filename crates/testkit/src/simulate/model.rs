@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::feed::Row;
-use super::kinds::{CUMULATE_MS, FRAME_MS, GAP_MS, HOP_MS, Kind, WINDOW_MS};
+use super::kinds::{AFTER_MS, BEFORE_MS, CUMULATE_MS, FRAME_MS, GAP_MS, HOP_MS, Kind, WINDOW_MS};
 
 /// What rows must come, in order; rows of one list may come in any order.
 pub(super) type Expected = Vec<Vec<Vec<i64>>>;
@@ -50,6 +50,8 @@ impl Kind {
                 vec![start as i64 + 5, count(&window), sum(&window)]
             })),
             Kind::Over | Kind::OverTime => self.over(&in_order(rows)),
+            Kind::JoinedWindows => joined_windows(rows, tables[1]),
+            Kind::JoinedTimes => joined_times(&in_order(rows), &in_order(tables[1])),
             _ => self.of_windows(tables),
         }
     }
@@ -63,9 +65,9 @@ impl Kind {
         match self {
             // Whether a row is selected is seen when it is in time.
             Kind::Windows | Kind::WindowsOfWindows | Kind::WindowsOfUnion | Kind::FirstGroups => behind(tumble),
-            Kind::Hops | Kind::Distinct | Kind::FirstRows => behind(hop),
+            Kind::Hops | Kind::Distinct | Kind::FirstRows | Kind::JoinedWindows => behind(hop),
             Kind::SharedWindows => behind(hop) + behind(cumulate),
-            Kind::Over | Kind::OverTime => rows().filter(|row| row.ts < row.watermark).count(),
+            Kind::Over | Kind::OverTime | Kind::JoinedTimes => rows().filter(|row| row.ts < row.watermark).count(),
             _ => 0,
         }
     }
@@ -244,6 +246,31 @@ fn first_groups(groups: Groups<'_>) -> Expected {
         groups.iter().take(2).enumerate().map(row).collect::<Vec<_>>()
     };
     one_by_one(windows.into_iter().flat_map(ranked))
+}
+
+/// Pairs of rows in the same window, and rows that are alone in theirs.
+fn joined_windows(lefts: &[Row], rights: &[Row]) -> Expected {
+    let [lefts, rights] = [lefts, rights].map(|rows| grouped(rows, hop));
+    let mut windows = BTreeMap::<i64, Vec<Vec<i64>>>::new();
+    let groups: BTreeSet<&[i64; 2]> = lefts.keys().chain(rights.keys()).collect();
+    for group in groups {
+        let numbers = |side: &Groups<'_>| match side.get(group) {
+            Some(rows) => rows.iter().map(|row| row.i).collect(),
+            None => vec![-1],
+        };
+        let rights = numbers(&rights);
+        let pairs = numbers(&lefts).into_iter().flat_map(|left| rights.iter().map(move |right| (left, *right)));
+        windows.entry(group[0]).or_default().extend(pairs.map(|(left, right)| vec![group[0], left, right]));
+    }
+    windows.into_values().collect()
+}
+
+/// Pairs of rows that are near each other.
+fn joined_times(lefts: &[&Row], rights: &[&Row]) -> Expected {
+    let is_near =
+        |left: &Row, right: &Row| left.k == right.k && (right.ts - BEFORE_MS..=right.ts + AFTER_MS).contains(&left.ts);
+    let pairs = lefts.iter().flat_map(|left| rights.iter().map(move |right| (*left, *right)));
+    vec![pairs.filter(|(left, right)| is_near(left, right)).map(|(left, right)| vec![left.i, right.i]).collect()]
 }
 
 /// Rows by their times, those of one time as they came, without those that came when the watermark had passed them.
