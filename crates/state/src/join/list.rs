@@ -49,6 +49,11 @@ impl Search<'_> {
     pub fn next_pairs(&mut self, pairs_max: usize, out_rows: &mut Vec<u32>, out_matches: &mut Vec<BucketRow>) -> bool {
         out_rows.clear();
         out_matches.clear();
+        if let [bucket] = self.buckets
+            && bucket.shape().is_unique
+        {
+            return self.next_unique(pairs_max, out_rows, out_matches);
+        }
         while self.row < self.rows && out_rows.len() < pairs_max {
             while self.bucket < self.buckets.len() && out_rows.len() < pairs_max {
                 let rows = self.buckets[self.bucket].rows_of(&self.found[self.bucket][self.row]);
@@ -65,6 +70,25 @@ impl Search<'_> {
             if self.bucket == self.buckets.len() {
                 (self.row, self.bucket) = (self.row + 1, 0);
             }
+        }
+        !out_rows.is_empty()
+    }
+
+    /// As [`Search::next_pairs`], where no row has more than one match: each row is written, and stays where it has one.
+    fn next_unique(&mut self, pairs_max: usize, out_rows: &mut Vec<u32>, out_matches: &mut Vec<BucketRow>) -> bool {
+        while self.row < self.rows && out_rows.is_empty() {
+            let first = self.row;
+            self.row = self.rows.min(first + pairs_max);
+            out_rows.resize(self.row - first, 0);
+            out_matches.resize(self.row - first, BucketRow::UNMATCHED);
+            let mut end = 0;
+            for (row, matches) in (first as u32..).zip(&self.found[0][first..self.row]) {
+                out_rows[end] = row;
+                out_matches[end] = BucketRow { bucket: 0, row: matches.first };
+                end += usize::from(matches.count > 0);
+            }
+            out_rows.truncate(end);
+            out_matches.truncate(end);
         }
         !out_rows.is_empty()
     }
