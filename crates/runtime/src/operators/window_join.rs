@@ -21,6 +21,7 @@ use super::{
 use crate::memory::budget::Bytes;
 use crate::operators::context::{RunContext, TaskContext};
 use crate::state::finished::{Finished, Output};
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
 /// A join of rows in the same window, fed by the pipelines of both sides.
@@ -46,6 +47,8 @@ struct WindowJoinOperator {
     open: Mutex<OpenRows>,
     /// The window that is being joined. Locked before `open` where both are.
     closing: Mutex<Option<Closing>>,
+    /// Bytes of it: nobody waits for a worker that makes buckets to know them.
+    closing_bytes: AtomicUsize,
 }
 
 /// Rows of windows that have not ended.
@@ -73,6 +76,7 @@ impl From<WindowJoinNode> for OperatorNode {
             index: None,
             open,
             closing: Mutex::default(),
+            closing_bytes: AtomicUsize::new(0),
         }))
     }
 }
@@ -108,8 +112,14 @@ impl WindowJoinOperator {
         Ok(true)
     }
 
+    /// Bytes of all rows, and of the buckets that have been made of them.
+    fn bytes(&self) -> usize {
+        self.open().rows.bytes() + self.closing_bytes.load(Ordering::Relaxed)
+    }
+
     fn charge_now(&self, closing: Option<&Closing>, run: RunContext<'_>) -> Result<(), KernelError> {
-        let bytes = self.open().rows.bytes() + closing.map_or(0, |closing| closing.pairs.bytes());
+        self.closing_bytes.store(closing.map_or(0, |closing| closing.pairs.bytes()), Ordering::Relaxed);
+        let bytes = self.bytes();
         run.account.charge_now(self.index(), 0, bytes).map_err(|error| self.with_largest(error))
     }
 
@@ -203,8 +213,7 @@ impl StatefulOperator for WindowJoinOperator {
         if !run.account.is_due(self.index(), 0, now_ns) {
             return Ok(());
         }
-        let closing = self.closing().as_ref().map_or(0, |closing| closing.pairs.bytes());
-        let charged = run.account.charge(self.index(), 0, run.clock, || self.open().rows.bytes() + closing);
+        let charged = run.account.charge(self.index(), 0, run.clock, || self.bytes());
         charged.map_err(|error| self.with_largest(error))
     }
 
@@ -219,24 +228,27 @@ impl StatefulOperator for WindowJoinOperator {
         let (end, part) = (*end, pairs.next_part(due.rows_max));
         let until = if pairs.is_done() { end } else { end - 1 };
         self.charge_now(closing.as_ref(), context.run)?;
-        closing.take_if(|closing| closing.pairs.is_done());
+        if closing.take_if(|closing| closing.pairs.is_done()).is_some() {
+            self.closing_bytes.store(0, Ordering::Relaxed);
+        }
         Ok(Advanced { until, leaving: Leaving::Later(Box::new(move || left(part, end, until, late_rows))) })
     }
 
     fn holding(&self) -> Holding {
-        let closing = self.closing().as_ref().map_or(0, |closing| closing.pairs.bytes());
+        let bytes = self.bytes() as u64;
         let rows = &self.open().rows;
         Holding::Windows(OpenWindows {
             window: self.bounds,
             is_shared: false,
             slices: rows.slices() as u64,
-            bytes: (rows.bytes() + closing) as u64,
+            bytes,
             next_end: rows.next_end(),
         })
     }
 
     fn clear(&self) {
         *self.closing() = None;
+        self.closing_bytes.store(0, Ordering::Relaxed);
         self.open().rows = WindowJoin::new(self.node.spec.clone());
     }
 
