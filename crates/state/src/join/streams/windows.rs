@@ -132,8 +132,10 @@ impl WindowJoin {
 
     /// The end of the next window with rows that has not been closed.
     pub fn next_end(&self) -> Option<Micros> {
-        let ends = self.sides.iter().zip(&self.windows).flat_map(|(slices, window)| {
-            slices.keys().map(|slice| match slice.first_end > self.closed_until {
+        // A slice whose first window has been closed counts in the next one, and no slice counts in an earlier one.
+        let ends = self.sides.iter().zip(&self.windows).filter_map(|(slices, window)| {
+            let (slice, _) = slices.first_key_value()?;
+            Some(match slice.first_end > self.closed_until {
                 true => slice.first_end,
                 false => window.next_end(self.closed_until),
             })
@@ -203,8 +205,8 @@ impl WindowJoin {
     fn in_window(&self, side: Side, end: Micros) -> Vec<SliceId> {
         let window = &self.windows[side.port()];
         let start = window.start(end);
-        let slices = self.sides[side.port()].keys();
-        slices.filter(|slice| slice.first_end <= end && slice.start >= start && slice.start < end).copied().collect()
+        let slices = begun(&self.sides[side.port()], end);
+        slices.filter(|slice| slice.start >= start && slice.start < end).collect()
     }
 
     /// The rows of these slices, which get no more.
@@ -218,14 +220,13 @@ impl WindowJoin {
     fn forget(&mut self, end: Micros) -> usize {
         let (mut forgotten_rows, mut forgotten_bytes) = (0, 0);
         for (slices, window) in self.sides.iter_mut().zip(&self.windows) {
-            slices.retain(|slice, rows| {
-                let is_needed = window.slice(slice.start).covered.is_some_and(|covered| covered.last_end > end);
-                if !is_needed {
-                    forgotten_rows += rows.rows();
-                    forgotten_bytes += rows.bytes();
-                }
-                is_needed
-            });
+            let is_needed =
+                |slice: &SliceId| window.slice(slice.start).covered.is_some_and(|covered| covered.last_end > end);
+            let forgotten: Vec<SliceId> = begun(slices, end).filter(|slice| !is_needed(slice)).collect();
+            for rows in forgotten.iter().filter_map(|slice| slices.remove(slice)) {
+                forgotten_rows += rows.rows();
+                forgotten_bytes += rows.bytes();
+            }
         }
         self.rows -= forgotten_rows;
         self.bytes = self.bytes.saturating_sub(forgotten_bytes);
@@ -254,6 +255,11 @@ impl WindowJoin {
     pub fn slices(&self) -> usize {
         self.sides.iter().map(BTreeMap::len).max().unwrap_or(0)
     }
+}
+
+/// Slices whose rows count in the window that ends at `end`, or in one before it. Many later ones may wait where the other side is behind: they are not looked at.
+fn begun(slices: &BTreeMap<SliceId, SliceOfSide>, end: Micros) -> impl Iterator<Item = SliceId> {
+    slices.keys().take_while(move |slice| slice.first_end <= end).copied()
 }
 
 impl SliceOfSide {
