@@ -17,7 +17,8 @@
 //! ```
 //!
 //! `reads` names the table whose rows are counted and the columns that the query must look at for every row: their bytes are what is
-//! compared with the machine's bandwidth. Of several loops that `reference` names the fastest counts, and each is reported. A line
+//! compared with the machine's bandwidth. `joins` names another stream, whose rows are counted as well, and `probes` a bounded table, whose rows are not; a loop over
+//! both gets their keys from the first of the columns. Of several loops that `reference` names the fastest counts, and each is reported. A line
 //! `with buckets` also runs each window by itself (`SET 'pelton.windows' = 'buckets'`), `with apart` the windows of each aggregation, and `with auto` as sessions do unless told otherwise,
 //! measured against the interpreter. A case `against=CASE` is measured against
 //! another case of the same benchmark and not against the loops; a case `tier=…` runs with this `pelton.tier` alone, others compiled and
@@ -152,6 +153,8 @@ pub struct Benchmark {
     pub table: String,
     /// Columns of that table which the query must look at for every row.
     pub columns: Vec<String>,
+    /// The table that it is joined with.
+    pub other: Option<OtherTable>,
     /// A file without which it cannot run.
     pub needs: Option<String>,
     /// Names of the hand-written loops it is measured against: the fastest counts.
@@ -169,6 +172,17 @@ pub struct Benchmark {
     setup: String,
     prepare: String,
     query: String,
+}
+
+/// A table that a benchmark joins the one that it reads with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherTable {
+    /// Its name.
+    pub table: String,
+    /// The columns of it that the query must look at.
+    pub columns: Vec<String>,
+    /// Whether it is a stream, whose rows are counted.
+    pub is_stream: bool,
 }
 
 /// One size of a benchmark.
@@ -209,6 +223,7 @@ impl Benchmark {
             kind: Kind::default(),
             table: String::new(),
             columns: Vec::new(),
+            other: None,
             needs: None,
             references: Vec::new(),
             with_windows: None,
@@ -262,6 +277,10 @@ impl Benchmark {
                 self.table = words.next().ok_or("reads needs a table and its columns")?;
                 self.columns = words.collect();
             }
+            "joins" | "probes" => {
+                let table = words.next().ok_or_else(|| format!("{word} needs a table and its columns"))?;
+                self.other = Some(OtherTable { table, columns: words.collect(), is_stream: word == "joins" });
+            }
             "case" => {
                 let name = words.next().ok_or("a case needs a name")?;
                 let parameter = |word: String| match word.split_once('=') {
@@ -275,7 +294,7 @@ impl Benchmark {
             }
             _ => {
                 return Err(format!(
-                    "'{word}' is not known; known are name, what, kind, reads, needs, rows, steps, reference, with buckets, with apart, with auto, over, case, setup, query"
+                    "'{word}' is not known; known are name, what, kind, reads, joins, probes, needs, rows, steps, reference, with buckets, with apart, with auto, over, case, setup, query"
                 ));
             }
         }
@@ -297,6 +316,12 @@ impl Benchmark {
             Some(_) => Ok(()),
             None => Err(format!("there is no case '{name}'; there are {}", known())),
         }
+    }
+
+    /// The streams whose rows are counted.
+    pub fn counted(&self) -> impl Iterator<Item = &str> {
+        let other = self.other.as_ref().filter(|other| other.is_stream);
+        std::iter::once(self.table.as_str()).chain(other.map(|other| other.table.as_str()))
     }
 
     /// The case of that name.
@@ -413,6 +438,18 @@ SELECT ${keys} FROM t
         assert!(statements.setup.contains("'rows' = '10', 'replay.duration' = '500 ms'"));
         assert_eq!((statements.prepare.as_str(), statements.query.trim()), ("", "SELECT 3 FROM t"));
         assert_eq!(benchmark.kind, Kind::Stream);
+        assert_eq!(benchmark.counted().collect::<Vec<_>>(), ["t"]);
+    }
+
+    #[test]
+    fn the_rows_of_a_stream_that_is_joined_count() {
+        let counted = |word: &str| {
+            let benchmark = Benchmark::parse(&TEXT.replace("reference", &format!("{word} u c d\nreference"))).unwrap();
+            let other = benchmark.other.clone().unwrap();
+            assert_eq!((other.table.as_str(), other.columns), ("u", vec!["c".to_string(), "d".into()]));
+            benchmark.counted().map(str::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!((counted("joins"), counted("probes")), (vec!["t".to_string(), "u".into()], vec!["t".into()]));
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
         let measured = measure::engine(
             &statements.setup,
             &statements.query,
-            &benchmark.table,
+            &[benchmark.table.as_str()],
             &[("pelton.tier", "auto")],
             arguments.workers,
         )?;

@@ -2,7 +2,7 @@
 //!
 //! A program feeds the table `event (due_ns BIGINT NOT NULL, event_time TIMESTAMP(6) NOT NULL, kind BIGINT NOT NULL, ad BIGINT NOT NULL)`: every
 //! tenth of a millisecond as many rows as the rate wants, all of that instant. `kind` is 0, 1 or 2, `ad` any of ten thousand. A third of the rows are of the
-//! kind 0, or two thirds: a case's `thirds=1,2` says so for each of its rates, so that more rows pass than before. The first column of the query's result says when the event was due that completed the row. An event that could not be fed in time was due all the same.
+//! kind 0, or two thirds: a case's `thirds=1,2` says so for each of its rates, so that more rows pass than before. The first column of the query's result says when the event was due that completed the row. A benchmark that `joins` another table has it fed likewise, at the same rate with other rows. An event that could not be fed in time was due all the same.
 //!
 //! Beside that stands what the machine takes by itself, measured in turn with the query: an instant goes from a thread that spins to one that waits as the
 //! engine's workers do, and from there to one that sleeps, with nothing to do in between. Where that is milliseconds, so are the query's. A case's
@@ -10,6 +10,7 @@
 //! millisecond: workers sleep in between, and what is measured is how they wake.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -196,11 +197,13 @@ fn samples(
     }
     let columns = "due_ns BIGINT NOT NULL, event_time TIMESTAMP(6) NOT NULL, kind BIGINT NOT NULL, ad BIGINT NOT NULL, \
                    WATERMARK FOR event_time AS event_time";
-    let events = session.push_table("event", columns)?;
+    let other = benchmark.other.as_ref().map(|other| other.table.as_str());
+    let tables = std::iter::once("event").chain(other).map(|table| session.push_table(table, columns));
+    let tables = tables.collect::<Result<Vec<_>, _>>()?;
     let query = start_in(&session, &statements.setup, &statements.query, arguments.workers)?;
     let start = Instant::now();
     let reader = thread::spawn(move || read(query, start));
-    feed(events, fed_every(case)?, steps, each, start)?;
+    feed(tables, fed_every(case)?, steps, each, start)?;
     reader.join().expect("reading results does not panic")
 }
 
@@ -226,18 +229,43 @@ pub(crate) fn mixed(number: u64) -> u64 {
     twice ^ (twice >> 31)
 }
 
-/// Feeds rows when they are due, or as soon after as there is room.
+/// Rows that a table is fed in turn.
+struct FedRows {
+    /// For each rate.
+    kinds: Vec<Int64Array>,
+    ads: Int64Array,
+}
+
+impl FedRows {
+    /// Those of a table, from 0, with so many thirds of the kind 0 at each rate.
+    fn new(table: u64, thirds: &[usize]) -> FedRows {
+        let column = |seed: u64, below: u64| (0..ROWS as u64).map(|row| (mixed(seed + row) % below) as i64).collect();
+        let (kinds, ads): (Int64Array, Int64Array) =
+            (column((table << 33) + 1, 3), column((table << 33) + (1 << 32), 10_000));
+        let of_thirds = |&thirds: &usize| kinds.unary::<_, Int64Type>(|kind| (kind + 1 - thirds as i64).max(0));
+        FedRows { kinds: thirds.iter().map(of_thirds).collect(), ads }
+    }
+
+    /// The columns of some rows, which are due at once.
+    fn columns(&self, due: Duration, part: usize, rows: Range<usize>) -> Vec<ArrayRef> {
+        vec![
+            Arc::new(Int64Array::from_value(due.as_nanos() as i64, rows.len())),
+            Arc::new(TimestampMicrosecondArray::from_value(due.as_micros() as i64, rows.len())),
+            Arc::new(self.kinds[part].slice(rows.start, rows.len())),
+            Arc::new(self.ads.slice(rows.start, rows.len())),
+        ]
+    }
+}
+
+/// Feeds rows of all tables when they are due, or as soon after as there is room.
 fn feed(
-    events: PushSource,
+    tables: Vec<PushSource>,
     fed_every: Duration,
     (rates, thirds): (&[usize], &[usize]),
     each: Duration,
     start: Instant,
 ) -> Result<(), BenchError> {
-    let column = |seed: u64, below: u64| (0..ROWS as u64).map(|row| (mixed(seed + row) % below) as i64).collect();
-    let (kinds, ads): (Int64Array, Int64Array) = (column(1, 3), column(1 << 32, 10_000));
-    let of_thirds = |&thirds: &usize| kinds.unary::<_, Int64Type>(|kind| (kind + 1 - thirds as i64).max(0));
-    let kinds: Vec<Int64Array> = thirds.iter().map(of_thirds).collect();
+    let fed: Vec<FedRows> = (0..tables.len() as u64).map(|table| FedRows::new(table, thirds)).collect();
     let (mut due, mut row, mut owed) = (fed_every, 0, 0.0);
     let until = each * rates.len() as u32;
     while due < until {
@@ -246,14 +274,10 @@ fn feed(
         wait_until(start, due);
         while owed >= 1.0 {
             let rows = (owed as usize).min(ROWS - row);
-            let columns: [ArrayRef; 4] = [
-                Arc::new(Int64Array::from_value(due.as_nanos() as i64, rows)),
-                Arc::new(TimestampMicrosecondArray::from_value(due.as_micros() as i64, rows)),
-                Arc::new(kinds[part].slice(row, rows)),
-                Arc::new(ads.slice(row, rows)),
-            ];
-            let batch = RecordBatch::try_new(events.schema().clone(), columns.to_vec());
-            events.push_blocking(batch.expect("the columns are those of the table"))?;
+            for (table, fed) in tables.iter().zip(&fed) {
+                let batch = RecordBatch::try_new(table.schema().clone(), fed.columns(due, part, row..row + rows));
+                table.push_blocking(batch.expect("the columns are those of the table"))?;
+            }
             owed -= rows as f64;
             row = (row + rows) % ROWS;
         }

@@ -21,6 +21,8 @@ use crate::reference::sliding::{
 use crate::reference::sliding_many::{Each, FlatFatMany, RunningSums, SlickDequeMany, SlidingMany};
 use crate::reference::{count, functions, hop, hop_groups, integers, nexmark, over, places, session, sums, ysb};
 
+pub mod joins;
+
 /// What the windows of the benchmarks are long, where the loop does not get it from elsewhere.
 const TEN_SECONDS: Micros = 10_000_000;
 const MINUTE: Micros = 60_000_000;
@@ -91,9 +93,18 @@ impl Input {
         self.names.iter().position(|known| known == name).unwrap_or_else(|| panic!("the table has no column '{name}'"))
     }
 
-    /// So many passes that a call has that many rows, each later in event time, as a replay has them.
+    /// So many passes, as [`Input::repeated`], that a call has that many rows.
     pub fn passes(&self, call_rows: usize) -> Vec<Block> {
-        let passes = call_rows.div_ceil(self.rows().max(1));
+        self.repeated(self.repetitions(call_rows))
+    }
+
+    /// How many passes have that many rows.
+    pub fn repetitions(&self, call_rows: usize) -> usize {
+        call_rows.div_ceil(self.rows().max(1))
+    }
+
+    /// So many passes, each later in event time, as a replay has them.
+    pub fn repeated(&self, passes: usize) -> Vec<Block> {
         let times = self.blocks.iter().filter_map(Block::time_range);
         let (min, max) =
             times.fold((Micros::MAX, Micros::MIN), |(min, max), range| (min.min(range.min), max.max(range.max)));

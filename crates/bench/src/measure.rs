@@ -9,21 +9,25 @@ use super::BenchError;
 use super::loops::Loop;
 use crate::reference::scan;
 
-/// Records a second of the engine, counted at the source, from the first block taken to the end. Loading the input does not count.
+/// Records a second of the engine, counted at the sources `tables`, from the first block taken to the end. Loading the input does not count.
 ///
 /// # Errors
 /// Where the engine refuses or fails.
 pub fn engine(
     setup: &str,
     query: &str,
-    table: &str,
+    tables: &[&str],
     settings: &[(&str, &str)],
     workers: usize,
 ) -> Result<f64, BenchError> {
     let summary = start(setup, query, settings, workers)?.wait()?;
-    let read = summary.sources.iter().find(|source| source.name == table);
-    let read = read.ok_or_else(|| BenchError::Input(format!("the query does not read table '{table}'")))?;
-    Ok(read.rows as f64 / summary.elapsed.as_secs_f64())
+    let rows = |table: &&str| {
+        let read = summary.sources.iter().find(|source| source.name == *table);
+        let read = read.ok_or_else(|| BenchError::Input(format!("the query does not read table '{table}'")))?;
+        Ok(read.rows as f64)
+    };
+    let rows: f64 = tables.iter().map(rows).sum::<Result<f64, BenchError>>()?;
+    Ok(rows / summary.elapsed.as_secs_f64())
 }
 
 /// Starts a query in a session of its own.

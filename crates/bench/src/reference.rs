@@ -3,7 +3,7 @@
 //! Each knows its query, its types and the range of its keys, which the engine has to find out; each is checked against a
 //! straightforward computation. In reading order: [`select`] (rows that pass, by SIMD), [`ysb`], [`count`] (the same by windows that count events), [`nexmark`], [`sums`] (by key, any
 //! number of them), [`places`] (by keys that are places, by several threads together), [`functions`] (six of them by key), [`hop`] (windows that overlap), [`hop_groups`] (the same by several keys), [`session`] (sessions by key), [`over`] and [`over_values`] (functions of the rows before each row), [`sliding`] and [`sliding_many`] (what the
-//! literature does there, for one window and for several), [`scan`] (what the machine's memory can deliver at all).
+//! literature does there, for one window and for several), [`window_join`], [`interval_join`] and [`table_join`] (two streams, or one and a table), [`scan`] (what the machine's memory can deliver at all).
 
 pub mod select;
 
@@ -32,6 +32,12 @@ pub mod over_values;
 pub mod sliding;
 
 pub mod sliding_many;
+
+pub mod window_join;
+
+pub mod interval_join;
+
+pub mod table_join;
 
 pub mod scan;
 

@@ -65,9 +65,9 @@ impl Prepared {
         Ok(Prepared { statements, tier: ways(benchmark, case)[0].tier, _folder: folder })
     }
 
-    pub fn run(&self, table: &str, tier: &str, windows: &str, workers: usize) -> Result<f64, BenchError> {
+    pub fn run(&self, tables: &[&str], tier: &str, windows: &str, workers: usize) -> Result<f64, BenchError> {
         let settings = [("pelton.tier", tier), ("pelton.windows", windows)];
-        measure::engine(&self.statements.setup, &self.statements.query, table, &settings, workers)
+        measure::engine(&self.statements.setup, &self.statements.query, tables, &settings, workers)
     }
 }
 
@@ -91,7 +91,12 @@ fn references(
     let named = |name: &String| {
         let run = match name.as_str() {
             "bare-kernel" => Loop::Together(bare::bare_kernel(&prepared.statements, call_rows(case))?),
-            _ => loops::named(name, case, &prepared.statements.setup, input)?,
+            _ => {
+                match loops::joins::named(name, benchmark, case, &prepared.statements.setup, input, call_rows(case))? {
+                    Some(of_join) => of_join,
+                    None => loops::named(name, case, &prepared.statements.setup, input)?,
+                }
+            }
         };
         Ok((name.clone(), Reference::Loop(run), Samples::default()))
     };
@@ -109,18 +114,21 @@ pub(crate) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     let columns: Vec<usize> = benchmark.columns.iter().map(|name| input.column(name)).collect();
     let mut references = references(benchmark, case, seconds, &prepared, &input)?;
     let (mut ways, mut scan) = (ways(benchmark, case), Samples::default());
+    let tables: Vec<&str> = benchmark.counted().collect();
+    // The loops are told the rows of the first table.
+    let rows_factor = counted_rows(benchmark, setup, &input)? as f64 / input.rows().max(1) as f64;
     for turn in 0..repeat.max(1) {
         let mut all: Vec<_> = (0..ways.len() + references.len()).collect();
         all[..ways.len()].rotate_left(turn % ways.len());
         for index in all {
             if let Some(Way { tier, windows, samples, .. }) = ways.get_mut(index) {
-                samples.0.push(prepared.run(&benchmark.table, tier, windows, workers)?);
+                samples.0.push(prepared.run(&tables, tier, windows, workers)?);
                 continue;
             }
             let (_, reference, samples) = &mut references[index - ways.len()];
             samples.0.push(match reference {
-                Reference::Loop(run) => measure::reference(&passes, run, workers, seconds),
-                Reference::Case(other) => other.run(&benchmark.table, other.tier, "slices", workers)?,
+                Reference::Loop(run) => measure::reference(&passes, run, workers, seconds) * rows_factor,
+                Reference::Case(other) => other.run(&tables, other.tier, "slices", workers)?,
             });
         }
         scan.0.push(measure::bandwidth(&passes, &columns, workers, seconds.min(1.0)));
@@ -151,6 +159,12 @@ pub(crate) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     }
     lines.extend(partials::measure(benchmark, case, &input)?);
     Ok(lines)
+}
+
+/// The rows of a pass over all tables whose rows are counted.
+fn counted_rows(benchmark: &Benchmark, setup: &str, input: &Input) -> Result<usize, BenchError> {
+    let others = benchmark.counted().skip(1).map(|table| Ok(Input::load(setup, table)?.rows()));
+    Ok(input.rows() + others.sum::<Result<usize, BenchError>>()?)
 }
 
 fn bytes_per_record(input: &Input, columns: &[usize]) -> usize {
