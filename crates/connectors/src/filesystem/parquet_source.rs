@@ -8,7 +8,7 @@ use super::files::{self, InputFile};
 use crate::format::RowShape;
 use crate::format::on_error::OnError;
 use crate::format::parquet::ParquetDecoder;
-use crate::format::parquet::parts::{Part, Readers};
+use crate::format::parquet::parts::{GroupRows, Readers};
 use crate::{ConnectorError, TableRequest};
 
 /// Rows in Parquet files.
@@ -25,7 +25,7 @@ struct Partition {
     /// Once the file has been opened.
     decoder: Option<Arc<ParquetDecoder>>,
     /// What was handed out last.
-    part: Option<Part>,
+    part: Option<GroupRows>,
 }
 
 impl ParquetSource {

@@ -122,11 +122,11 @@ pub(crate) struct Misfit {
     /// What is wrong, and what would be right.
     pub(crate) problem: String,
     /// The part of a nested value that does not fit; none where it is the whole.
-    pub(crate) part: Option<Part>,
+    pub(crate) part: Option<NestedPart>,
 }
 
 /// A part of a nested value.
-pub(crate) struct Part {
+pub(crate) struct NestedPart {
     /// How it is reached from the column: `.field[1]['key']`.
     pub(crate) path: String,
     /// Where its text lies in the chunk.

@@ -13,7 +13,7 @@ use pelton_data::json::last_of_each;
 use pelton_runtime::source::AbsentColumn;
 
 use super::absent::{NAMES_SHOWN_MAX, hint};
-use super::column::{ColumnDecoder, Fields, Misfit, Part, is_text_type, problem};
+use super::column::{ColumnDecoder, Fields, Misfit, NestedPart, is_text_type, problem};
 use super::json::split::{Order, elements, members, object};
 use super::split::{Span, Split};
 use super::value::Wrong;
@@ -328,8 +328,8 @@ fn extend_part(
         let (row, step) = part(at);
         let span = split.spans[at * split.width + place];
         let part = match misfit.part {
-            Some(inner) => Part { path: step + &inner.path, ..inner },
-            None => Part {
+            Some(inner) => NestedPart { path: step + &inner.path, ..inner },
+            None => NestedPart {
                 path: step,
                 value: if span.is_null() { 0..0 } else { span.range() },
                 is_required: !field.is_nullable(),

@@ -24,7 +24,7 @@ use super::{Origin, RowShape};
 use crate::ConnectorError;
 use crate::filesystem::files;
 use nested::Lost;
-use parts::{Division, FileNumber, Part, Readers};
+use parts::{Division, FileNumber, GroupRows, Readers};
 
 pub(crate) mod parts;
 
@@ -296,7 +296,7 @@ impl ParquetDecoder {
     }
 
     /// The part behind another one, or the first, to be decoded by one of `readers`.
-    pub(crate) fn part_after(&self, before: Option<Part>, readers: &Readers) -> Option<Part> {
+    pub(crate) fn part_after(&self, before: Option<GroupRows>, readers: &Readers) -> Option<GroupRows> {
         self.division.part_after(&self.metadata, before, readers.are_alone())
     }
 
@@ -304,7 +304,7 @@ impl ParquetDecoder {
     ///
     /// # Errors
     /// [`SourceError`] where the file cannot be read, or for the first row with a value that the table does not hold.
-    pub(crate) fn decode(&self, part: Part, readers: &Readers, file: FileNumber) -> Result<Decoded, SourceError> {
+    pub(crate) fn decode(&self, part: GroupRows, readers: &Readers, file: FileNumber) -> Result<Decoded, SourceError> {
         let mut left_out = LeftOut::default();
         let mut batches = Vec::new();
         let mut first_row = part.first_row;

@@ -11,7 +11,7 @@ use pelton_data::Provenance;
 use pelton_runtime::source::{Absent, AbsentColumn, Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
 use super::absent::hint;
-use super::column::{ColumnDecoder, FieldRules, Fields, Misfit, Part};
+use super::column::{ColumnDecoder, FieldRules, Fields, Misfit, NestedPart};
 use super::csv::split::CsvSplitter;
 use super::json::{self, split::JsonSplitter};
 use super::on_error::OnError;
@@ -235,7 +235,7 @@ impl RowDecoder {
         let span = split.spans[row * split.width + place];
         let range = split.rows[row].clone();
         let name = self.schema.field(column).name();
-        if let Some(Part { path, value, .. }) = misfit.part {
+        if let Some(NestedPart { path, value, .. }) = misfit.part {
             return Failure { row: range, column: format!("{name}{path}"), value, problem: misfit.problem };
         }
         let value = match span {

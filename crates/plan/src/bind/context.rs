@@ -28,7 +28,7 @@ use crate::bind::flat_map::{TableFunctionPlanner, built_in, nest_calls};
 use crate::bind::foreign::Foreign;
 use crate::bind::names::{plan_named, with_names};
 use crate::bind::references::Reference;
-use crate::bind::spelling::{double, respell};
+use crate::bind::spelling::{double, normalize_spelling};
 use crate::bind::survey::{survey_expression, survey_view};
 use crate::bind::table_scan::{TABLE_FUNCTIONS, TableScanSource};
 use crate::bind::window::WindowFunctionPlanner;
@@ -119,7 +119,7 @@ impl<'a> Context<'a> {
 
     /// The plan of a query without WITH.
     pub(crate) fn plan_text(&self, mut query: Query) -> Result<LogicalPlan> {
-        respell(&mut query);
+        normalize_spelling(&mut query);
         nest_calls(&mut query);
         self.align_values(&mut query);
         literals::with_int_literals(self.planner().sql_statement_to_plan(Statement::Query(Box::new(query)))?)
@@ -269,7 +269,7 @@ impl<'a> Context<'a> {
     /// An expression over columns as it was written, its names known and its types not made to agree.
     fn written(&self, expression: &ast::Expr, columns: &DFSchema) -> Result<Expr> {
         let mut expression = expression.clone();
-        respell(&mut expression);
+        normalize_spelling(&mut expression);
         literals::int_literals(self.planner().sql_to_expr(expression, columns, &mut PlannerContext::new())?)
     }
 

@@ -31,7 +31,7 @@ impl Aliases {
 
 /// Writes a query, or a part of it, as DataFusion needs it. Columns of a SELECT that have no name, or one that is taken, get one; `1e3`
 /// is a DOUBLE; `!=` and `==` are `<>` and `=`; FETCH is LIMIT.
-pub(crate) fn respell(written: &mut impl VisitMut) {
+pub(crate) fn normalize_spelling(written: &mut impl VisitMut) {
     struct Speller;
     impl VisitorMut for Speller {
         type Break = ();

@@ -10,13 +10,13 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use crate::errors::{Place, PlanError};
-use crate::parse::flink_aliases::{call, respell};
+use crate::parse::flink_aliases::{call, expand_alias};
 use crate::parse::patterns::{like_pattern, similar_to};
 use crate::parse::vocabulary::{TABLE_ARGUMENT_PREFIX, reader_function};
 use crate::parse::{interval, json};
 
 /// Flink's dialect: identifiers in backticks, `TABLE name` as an argument, its own INTERVAL literals, and its functions, which
-/// are respelt as they are parsed. (To walk the finished tree instead would take kilobytes of stack for each of its levels.)
+/// are expanded as they are parsed. (To walk the finished tree instead would take kilobytes of stack for each of its levels.)
 #[derive(Debug, Default)]
 pub struct FlinkDialect {
     /// Whether sqlparser is to parse the next prefix by itself.
@@ -46,8 +46,8 @@ impl FlinkDialect {
             function.filter = parse_filter(parser)?;
             function.over = parse_over(parser)?;
         }
-        let respelt = respell(&mut expression).map_err(|error| self.fail(error))?;
-        Ok(respelt.unwrap_or(expression))
+        let expanded = expand_alias(&mut expression).map_err(|error| self.fail(error))?;
+        Ok(expanded.unwrap_or(expression))
     }
 
     /// `(expression)`, and `(later - earlier) DAY`.

@@ -1,6 +1,6 @@
-//! Flink's spellings of what DataFusion has, respelt in the syntax tree.
+//! Flink's spellings of what DataFusion has, expanded in the syntax tree.
 //!
-//! What is respelt is optimised and compiled like what it stands for. Functions that DataFusion does not have, or
+//! What is expanded is optimised and compiled like what it stands for. Functions that DataFusion does not have, or
 //! gives another meaning, are those of `pelton_functions`.
 
 use pelton_functions::time_unit::Unit;
@@ -20,7 +20,7 @@ use crate::parse::flink_time_aliases::{
 use crate::parse::over_calls::{ordered_inside, without_filter, without_group};
 use crate::parse::{flink_time_aliases, substitutes};
 
-/// Names of functions that `respell` knows, in upper case.
+/// Names of functions that `expand_alias` knows, in upper case.
 const RESPELT: &[&str] = &[
     "CEILING",
     "CONCAT",
@@ -56,7 +56,7 @@ const RESPELT: &[&str] = &[
     "YEAR",
 ];
 
-/// Names of functions that are respelt, in upper case.
+/// Names of functions that are expanded, in upper case.
 pub(crate) fn respelt_names() -> impl Iterator<Item = &'static str> {
     RESPELT.iter().copied()
 }
@@ -111,13 +111,13 @@ pub(crate) fn is_written(name: &str) -> bool {
     !stands_in && substitutes::instead_of(name).or_else(|| substitutes::of_syntax(name)).is_none()
 }
 
-/// The expression in DataFusion's spelling, or `None` where it stays as it is. Its arguments have been respelt before.
-pub(crate) fn respell(expression: &mut Expr) -> Result<Option<Expr>, PlanError> {
+/// The expression in DataFusion's spelling, or `None` where it stays as it is. Its arguments have been expanded before.
+pub(crate) fn expand_alias(expression: &mut Expr) -> Result<Option<Expr>, PlanError> {
     match expression {
-        Expr::Function(function) => return respell_function(function),
+        Expr::Function(function) => return expand_function(function),
         Expr::Cast { data_type, expr, .. } => {
             let length = text_length(data_type);
-            respell_type(data_type, expr.span())?;
+            expand_type(data_type, expr.span())?;
             return length.map(|(name, length)| of_length(name, length, expression)).transpose();
         }
         Expr::TypedString(literal) => {
@@ -125,7 +125,7 @@ pub(crate) fn respell(expression: &mut Expr) -> Result<Option<Expr>, PlanError> 
             if let DataType::Timestamp(precision @ None, _) = &mut literal.data_type {
                 *precision = Some(fractional_digits(&literal.value)?);
             }
-            respell_type(&mut literal.data_type, span)?;
+            expand_type(&mut literal.data_type, span)?;
         }
         Expr::Extract { field, expr, .. } => return Ok(Some(extract(field.clone(), take(expr)))),
         Expr::Floor { expr, field } => return round_to("floor_to", expr, field),
@@ -169,7 +169,7 @@ pub(crate) fn plain_arguments(function: &Function) -> Option<Vec<Expr>> {
     }
 }
 
-fn respell_function(function: &Function) -> Result<Option<Expr>, PlanError> {
+fn expand_function(function: &Function) -> Result<Option<Expr>, PlanError> {
     let Some(name) = name_of(function) else { return Ok(None) };
     // The place of a call is that of its name: the span of a deep argument is not to be looked for.
     let span = function.name.0[0].span();
@@ -203,12 +203,12 @@ fn respell_function(function: &Function) -> Result<Option<Expr>, PlanError> {
         ("DATE_TRUNC", [unit, time]) => Ok(truncated(unit, time, span)),
         ("DECODE" | "ENCODE", [value, set]) => recoded(&name, value, set, span),
         ("ELT", [index, values @ ..]) if !values.is_empty() => Ok(Some(chosen(index, values, span))),
-        _ => respell_call(&name, arguments, span),
+        _ => expand_call(&name, arguments, span),
     }
 }
 
-fn respell_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<Expr>, PlanError> {
-    if let Some(volatile) = respell_volatile(name, &arguments, span)? {
+fn expand_call(name: &str, arguments: Vec<Expr>, span: Span) -> Result<Option<Expr>, PlanError> {
+    if let Some(volatile) = expand_volatile(name, &arguments, span)? {
         return Ok(Some(volatile));
     }
     let count = arguments.len();
@@ -309,7 +309,7 @@ fn other_name(name: &str) -> &'static str {
 }
 
 /// What the clock or chance decides.
-fn respell_volatile(name: &str, arguments: &[Expr], span: Span) -> Result<Option<Expr>, PlanError> {
+fn expand_volatile(name: &str, arguments: &[Expr], span: Span) -> Result<Option<Expr>, PlanError> {
     let now = || call("current_timestamp", Vec::new(), span);
     // What clocks show.
     let shown = || cast(now(), DataType::Timestamp(Some(3), TimezoneInfo::None));
@@ -385,8 +385,8 @@ fn of_length(name: &str, length: Option<CharacterLength>, cast: &mut Expr) -> Re
 }
 
 /// Flink's types in the names that DataFusion knows, with Flink's defaults.
-fn respell_type(data_type: &mut DataType, span: Span) -> Result<(), PlanError> {
-    let respelt = match data_type {
+fn expand_type(data_type: &mut DataType, span: Span) -> Result<(), PlanError> {
+    let expanded = match data_type {
         DataType::Decimal(ExactNumberInfo::None)
         | DataType::Dec(ExactNumberInfo::None)
         | DataType::Numeric(ExactNumberInfo::None) => DataType::Decimal(ExactNumberInfo::PrecisionAndScale(10, 0)),
@@ -396,9 +396,9 @@ fn respell_type(data_type: &mut DataType, span: Span) -> Result<(), PlanError> {
         }
         DataType::Dec(info) => DataType::Decimal(*info),
         DataType::Bytes(_) | DataType::Binary(_) | DataType::Varbinary(_) => DataType::Bytea,
-        other => return flink_time_aliases::respell_type(other, span),
+        other => return flink_time_aliases::expand_type(other, span),
     };
-    *data_type = respelt;
+    *data_type = expanded;
     Ok(())
 }
 

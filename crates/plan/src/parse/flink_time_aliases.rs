@@ -127,9 +127,9 @@ fn unit_argument(argument: &Expr) -> Result<Unit, PlanError> {
 }
 
 /// Brings a type of times to one that DataFusion knows, with Flink's default; others stay. `span` is where it is used.
-pub(crate) fn respell_type(data_type: &mut DataType, span: Span) -> Result<(), PlanError> {
+pub(crate) fn expand_type(data_type: &mut DataType, span: Span) -> Result<(), PlanError> {
     let default = u64::from(TIMESTAMP_PRECISION_DEFAULT);
-    let respelt = match data_type {
+    let expanded = match data_type {
         DataType::Timestamp(precision, zone) => {
             DataType::Timestamp(Some(whole_unit(precision.unwrap_or(default), span)?), *zone)
         }
@@ -143,7 +143,7 @@ pub(crate) fn respell_type(data_type: &mut DataType, span: Span) -> Result<(), P
         }
         _ => return Ok(()),
     };
-    *data_type = respelt;
+    *data_type = expanded;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use sqlparser::tokenizer::{Span, Token};
 
 use crate::errors::{Place, PlanError};
 use crate::parse::dialect::FlinkDialect;
-use crate::parse::flink_aliases::{call, cast, not, respell, text_literal, written_call};
+use crate::parse::flink_aliases::{call, cast, expand_alias, not, text_literal, written_call};
 
 /// Functions whose arguments are read here.
 const CALLS: [&str; 5] = ["JSON_VALUE", "JSON_QUERY", "JSON_EXISTS", "JSON_OBJECT", "JSON_ARRAY"];
@@ -93,8 +93,8 @@ impl FlinkDialect {
         let value = written_call(name, arguments, span);
         let Some(data_type) = returning else { return Ok(value) };
         let mut value = cast(value, data_type);
-        let respelt = respell(&mut value).map_err(|error| self.fail(error))?;
-        Ok(respelt.unwrap_or(value))
+        let expanded = expand_alias(&mut value).map_err(|error| self.fail(error))?;
+        Ok(expanded.unwrap_or(value))
     }
 
     /// What follows the arguments of JSON_QUERY.

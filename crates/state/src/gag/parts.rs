@@ -23,7 +23,7 @@ pub(crate) struct Halves<'a> {
 /// the graph does it, so that sums are rounded alike.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    windows: Vec<Part>,
+    windows: Vec<WindowParts>,
     /// Younger slices that have come since the first of the windows.
     slices: Vec<Arc<Slice>>,
     /// What those before have together.
@@ -44,7 +44,7 @@ pub(crate) struct Parts {
 
 /// What one window is put together from.
 #[derive(Debug)]
-struct Part {
+struct WindowParts {
     window: ClosedWindow,
     /// How many groups have numbers,
     groups: usize,
@@ -129,7 +129,7 @@ impl Parts {
         let Parts { slices, younger, presence, unneeded, sum, present, .. } = self;
         let (presence, mut slices, mut complete) = (*presence, slices.drain(..), Completeness::default());
         for part in self.windows.drain(..) {
-            let Part { window, groups: all, keys, older, is_anew, slices: new } = part;
+            let WindowParts { window, groups: all, keys, older, is_anew, slices: new } = part;
             if is_anew {
                 younger.clear();
                 complete = Completeness::default();
@@ -214,7 +214,7 @@ impl Combined {
         let is_anew = lists.give_slices(&mut parts.slices);
         let slices = parts.slices.len() - before;
         let older = lists.give_older(window.end, spare);
-        parts.windows.push(Part { window, groups, keys, older, is_anew, slices });
+        parts.windows.push(WindowParts { window, groups, keys, older, is_anew, slices });
         parts.groups += groups;
         parts.groups_max = groups_max;
     }

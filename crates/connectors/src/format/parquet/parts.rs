@@ -22,7 +22,7 @@ use crate::format::opened::OpenedFile;
 
 /// Rows of a row group that are decoded at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct GroupRows {
     group: usize,
     /// The first row's place in the row group, from 0.
     start: usize,
@@ -51,10 +51,10 @@ impl Division {
     pub(super) fn part_after(
         self,
         metadata: &ArrowReaderMetadata,
-        before: Option<Part>,
+        before: Option<GroupRows>,
         is_alone: bool,
-    ) -> Option<Part> {
-        let behind = |part: Part| (part.group, part.start + part.rows, part.first_row + part.rows as u64);
+    ) -> Option<GroupRows> {
+        let behind = |part: GroupRows| (part.group, part.start + part.rows, part.first_row + part.rows as u64);
         let (mut group, mut start, first_row) = before.map_or((0, 0, 1), behind);
         loop {
             let group_rows = usize::try_from(metadata.metadata().row_groups().get(group)?.num_rows()).unwrap_or(0);
@@ -62,7 +62,7 @@ impl Division {
                 let rows_max = if is_alone { self.part_batches_alone * self.batch_rows } else { usize::MAX };
                 // A reader that skips the parts of others stops at the end of its own.
                 let rows = rows_max.min(self.rest_of_part(start)).min(group_rows - start);
-                return Some(Part { group, start, rows, first_row });
+                return Some(GroupRows { group, start, rows, first_row });
             }
             (group, start) = (group + 1, 0);
         }
@@ -74,7 +74,7 @@ impl Division {
     }
 
     /// The rows of each `stride`-th part of a row group, from `part` on.
-    fn selection(self, part: Part, group_rows: usize, stride: usize) -> RowSelection {
+    fn selection(self, part: GroupRows, group_rows: usize, stride: usize) -> RowSelection {
         let mut selectors = vec![RowSelector::skip(part.start)];
         let mut start = part.start;
         while start < group_rows {
@@ -132,7 +132,7 @@ impl Readers {
     pub(super) fn read(
         &self,
         file: FileNumber,
-        part: Part,
+        part: GroupRows,
         division: Division,
         open: impl FnOnce() -> ParquetRecordBatchReaderBuilder<OpenedFile>,
     ) -> Result<Vec<RecordBatch>, ParquetError> {
@@ -160,7 +160,7 @@ impl Readers {
     }
 
     /// The reader that stands before a part, if there is one, and how many parts are decoded side by side.
-    fn begin(&self, file: FileNumber, part: Part) -> (Option<Reader>, usize) {
+    fn begin(&self, file: FileNumber, part: GroupRows) -> (Option<Reader>, usize) {
         let mut state = self.state();
         state.busy += 1;
         state.busy_max = state.busy_max.max(state.busy);
@@ -190,7 +190,7 @@ pub(super) fn unless_damaged<T>(read: impl FnOnce() -> Result<T, ParquetError>) 
 impl Reader {
     fn open(
         file: FileNumber,
-        part: Part,
+        part: GroupRows,
         division: Division,
         stride: usize,
         open: impl FnOnce() -> ParquetRecordBatchReaderBuilder<OpenedFile>,
@@ -210,7 +210,7 @@ impl Reader {
         Ok(Reader { file, group: part.group, group_rows, next: part.start, stride, batches })
     }
 
-    fn read(&mut self, part: Part, division: Division) -> Result<Vec<RecordBatch>, ParquetError> {
+    fn read(&mut self, part: GroupRows, division: Division) -> Result<Vec<RecordBatch>, ParquetError> {
         let mut batches = Vec::with_capacity(division.part_batches);
         let mut rows = 0;
         while rows < part.rows {
@@ -304,8 +304,8 @@ mod tests {
                 alone > 0
             };
             let first = division.part_after(&metadata, None, is_alone());
-            let following = |part: &Part| division.part_after(&metadata, Some(*part), is_alone());
-            let parts: Vec<Part> = std::iter::successors(first, following).collect();
+            let following = |part: &GroupRows| division.part_after(&metadata, Some(*part), is_alone());
+            let parts: Vec<GroupRows> = std::iter::successors(first, following).collect();
             let (readers, next, workers) = (Readers::default(), AtomicUsize::new(0), 1 + seed as usize % 4);
             let work = || {
                 let mut decoded = Vec::new();
