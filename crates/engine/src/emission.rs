@@ -80,7 +80,7 @@ fn is_computed_with(program: &Program, window: usize) -> bool {
 fn has_late_rows(program: &Program, window: usize) -> bool {
     let has_late = |input: StreamRef| match input {
         StreamRef::Operator(operator) => match &program.operators[operator] {
-            Operator::Window(_) | Operator::Slices(_) | Operator::Join(_) => false,
+            Operator::Window(_) | Operator::Slices(_) | Operator::Join(_) | Operator::Unmatched(_) => false,
             Operator::Over(over) => over.time.is_none(),
         },
         StreamRef::Source(_) | StreamRef::Pipeline(_) => true,

@@ -21,7 +21,7 @@ use pelton_runtime::adapt::KernelSlot;
 use pelton_runtime::budget::{Budget, Held, Unread};
 use pelton_runtime::graph::{
     Graph, OperatorNode, OverNode, PipelineNode, PipelineTarget, ReadOut, SharedBy, SinkNode, SourceNode, SourceTime,
-    StreamRef, TimedJoinNode, WindowJoinNode, WindowNode, WindowStore,
+    StreamRef, TimedJoinNode, UnmatchedNode, WindowJoinNode, WindowNode, WindowStore,
 };
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
@@ -29,6 +29,7 @@ use pelton_runtime::run::{Run, RunOptions};
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
 use pelton_runtime::wake::Waker;
+use pelton_state::join::Lookups;
 use pelton_state::join::streams::Residual;
 use pelton_state::ranking::Ranker;
 use pelton_state::window::Contents;
@@ -63,6 +64,7 @@ impl Surroundings<'_> {
 /// A program whose joined tables are loaded and whose kernels are made. Nothing of it is visible to other queries yet.
 pub(crate) struct Unstarted {
     program: Arc<Program>,
+    lookups: Arc<Lookups>,
     kernels: Vec<Arc<KernelSlot>>,
     held: Vec<Held>,
     budget: Budget,
@@ -82,10 +84,10 @@ pub(crate) fn prepare(program: Program, surroundings: &Surroundings<'_>) -> Resu
     let (lookups, held) = lookups::load_all(&program.lookups, &budget, surroundings.pool.workers(), |table| {
         read_table(table, surroundings)
     })?;
-    let program = Arc::new(program);
-    let kernels = tier::kernels(&program, &Arc::new(lookups), surroundings.settings, surroundings.pool)?;
+    let (program, lookups) = (Arc::new(program), Arc::new(lookups));
+    let kernels = tier::kernels(&program, &lookups, surroundings.settings, surroundings.pool)?;
     let (sinks, sources) = (VecDeque::new(), VecDeque::new());
-    Ok(Unstarted { program, kernels, held, budget, unread, options, sinks, sources })
+    Ok(Unstarted { program, lookups, kernels, held, budget, unread, options, sinks, sources })
 }
 
 /// Runs the program of a table that is joined with. Its rows are final.
@@ -107,7 +109,7 @@ fn read_table(
 /// Starts a program that is prepared and whose tables are open. Takes the tables that the user of the session has opened: no other query gets them.
 pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
     unstarted.check_program_tables(surroundings)?;
-    let Unstarted { program, kernels, held, budget, unread, options, sinks, sources } = unstarted;
+    let Unstarted { program, lookups, kernels, held, budget, unread, options, sinks, sources } = unstarted;
     let (settings, waker) = (surroundings.settings, options.waker.clone());
     let Tables { sinks, sources, results } = take_tables(&program, surroundings, (sinks, sources), &unread, &waker)?;
     let stories = kernels.iter().enumerate().map(|(index, kernel)| (program.pipeline_name(index), kernel.stories()));
@@ -123,8 +125,12 @@ pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Re
             }
         },
     });
-    let graph =
-        Graph { pipelines: pipelines.collect(), operators: operators(&program, &sources, settings), sinks, sources };
+    let graph = Graph {
+        pipelines: pipelines.collect(),
+        operators: operators(&program, &lookups, &sources, settings),
+        sinks,
+        sources,
+    };
     let options = RunOptions {
         block_rows: settings.block_rows,
         late: surroundings.late.clone(),
@@ -276,7 +282,7 @@ fn has_one_partition(program: &Program, sources: &[SourceNode], stream: Planned)
 }
 
 /// The stateful operators of a program, number by number.
-fn operators(program: &Program, sources: &[SourceNode], settings: &Settings) -> Vec<OperatorNode> {
+fn operators(program: &Program, lookups: &Lookups, sources: &[SourceNode], settings: &Settings) -> Vec<OperatorNode> {
     let stores: Vec<WindowStore> = program.operators.iter().map(|_| WindowStore::default()).collect();
     let operators = program.operators.iter().enumerate().map(|(number, operator)| match operator {
         Operator::Window(window) => {
@@ -303,6 +309,13 @@ fn operators(program: &Program, sources: &[SourceNode], settings: &Settings) -> 
         }
         Operator::Over(spec) => over_node(program, number, spec).into(),
         Operator::Join(join) => join_node(program, number, join, settings),
+        Operator::Unmatched(unmatched) => UnmatchedNode {
+            name: program.operator_name(number),
+            bucket: lookups.bucket(unmatched.table).clone(),
+            columns: unmatched.columns.clone(),
+            schema: unmatched.schema.clone(),
+        }
+        .into(),
     });
     operators.collect()
 }

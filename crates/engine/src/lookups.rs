@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::datatypes::SchemaRef;
 use pelton_data::batch_buffer::BatchBuffer;
 use pelton_data::column::detached;
 use pelton_plan::pipeline::LookupTable;
@@ -45,7 +46,8 @@ fn load(
     };
     let mut rows = BatchBuffer::default();
     for batch in batches {
-        rows.push(detached(batch?));
+        let batch = detached(batch?);
+        rows.push(if table.has_row_numbers { numbered(&batch, rows.rows(), &table.schema) } else { batch });
         charge(rows.bytes())?;
     }
     let workers = if rows.rows() < PARALLEL_ROWS_MIN { 1 } else { workers };
@@ -60,6 +62,14 @@ fn load(
     let bucket = build.finish();
     charge(bucket.bytes())?;
     Ok((Arc::new(bucket), held))
+}
+
+/// Rows with their numbers behind them, from `first` on.
+fn numbered(batch: &RecordBatch, first: usize, schema: &SchemaRef) -> RecordBatch {
+    let numbers: ArrayRef =
+        Arc::new(Int64Array::from_iter_values((first..first + batch.num_rows()).map(|row| row as i64)));
+    let columns = batch.columns().iter().cloned().chain([numbers]).collect();
+    RecordBatch::try_new(schema.clone(), columns).expect("the numbers are the last column")
 }
 
 /// Does units of work in so many threads, this one among them.

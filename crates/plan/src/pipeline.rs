@@ -4,6 +4,8 @@
 //! other rows (an operator) or leave (a stream). Expressions are DataFusion's physical expressions over the pipeline's
 //! current columns: typed, coerced, and evaluated by DataFusion where the compiler does not know them.
 
+mod unmatched;
+
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -20,6 +22,8 @@ use pelton_data::over::OverSpec;
 use pelton_data::ranking::Ranking;
 use pelton_data::table_function::TableFunctionHandle;
 pub use pelton_data::window::{Combination, SessionSlots, Window};
+
+pub use self::unmatched::UnmatchedRows;
 
 /// All that runs for one statement: one or more `INSERT`s, or one `SELECT`. Its nodes become those of the runtime's graph, number by number.
 #[derive(Debug, Clone)]
@@ -56,7 +60,9 @@ impl Program {
         match &self.operators[operator] {
             Operator::Window(window) => window,
             Operator::Slices(slices) => self.groups(slices.windows[0]),
-            Operator::Over(_) | Operator::Join(_) => panic!("operator {operator} holds no groups"),
+            Operator::Over(_) | Operator::Join(_) | Operator::Unmatched(_) => {
+                panic!("operator {operator} holds no groups")
+            }
         }
     }
 
@@ -145,6 +151,8 @@ pub enum Operator {
     Over(OverSpec),
     /// Pairs of rows of two streams.
     Join(Box<StreamJoin>),
+    /// Rows of a stream and of a bounded table, and those of the table without a match.
+    Unmatched(UnmatchedRows),
 }
 
 impl Operator {
@@ -155,6 +163,7 @@ impl Operator {
             Operator::Slices(_) => "slices",
             Operator::Over(_) => "over",
             Operator::Join(_) => "join",
+            Operator::Unmatched(_) => "unmatched",
         }
     }
 
@@ -165,6 +174,7 @@ impl Operator {
             Operator::Slices(_) => None,
             Operator::Over(over) => Some(&over.schema),
             Operator::Join(join) => Some(&join.spec.schema),
+            Operator::Unmatched(unmatched) => Some(&unmatched.schema),
         }
     }
 
@@ -175,6 +185,7 @@ impl Operator {
             Operator::Slices(_) => None,
             Operator::Over(over) => Some(&over.input_schema),
             Operator::Join(join) => Some(&join.spec.sides[join.side_of(port).port()].schema),
+            Operator::Unmatched(unmatched) => Some(&unmatched.rows_schema),
         }
     }
 
@@ -182,7 +193,7 @@ impl Operator {
     pub fn as_window(&self) -> Option<&WindowAggregate> {
         match self {
             Operator::Window(window) => Some(window),
-            Operator::Slices(_) | Operator::Over(_) | Operator::Join(_) => None,
+            Operator::Slices(_) | Operator::Over(_) | Operator::Join(_) | Operator::Unmatched(_) => None,
         }
     }
 
@@ -190,7 +201,7 @@ impl Operator {
     pub fn as_over(&self) -> Option<&OverSpec> {
         match self {
             Operator::Over(over) => Some(over),
-            Operator::Window(_) | Operator::Slices(_) | Operator::Join(_) => None,
+            Operator::Window(_) | Operator::Slices(_) | Operator::Join(_) | Operator::Unmatched(_) => None,
         }
     }
 }
@@ -248,6 +259,8 @@ pub struct LookupTable {
     pub keys: Vec<usize>,
     /// Schema of the loaded rows.
     pub schema: SchemaRef,
+    /// Whether a last column, which the program does not compute, numbers the rows.
+    pub has_row_numbers: bool,
 }
 
 /// A straight run of steps.

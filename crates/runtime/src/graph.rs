@@ -11,6 +11,7 @@ use crate::adapt::KernelSlot;
 pub use crate::operators::OperatorNode;
 pub use crate::operators::over::OverNode;
 pub use crate::operators::timed_join::TimedJoinNode;
+pub use crate::operators::unmatched::UnmatchedNode;
 pub use crate::operators::window::{ReadOut, SharedBy, WindowNode, WindowStore};
 pub use crate::operators::window_join::WindowJoinNode;
 use crate::output::sink::Sink;

@@ -82,6 +82,11 @@ fn write_program(text: &mut String, program: &Program, indent: &str) -> fmt::Res
             Operator::Slices(slices) => write_slices(text, slices)?,
             Operator::Over(over) => over::write(text, over, indent)?,
             Operator::Join(join) => join::write(text, join, indent)?,
+            Operator::Unmatched(unmatched) => {
+                let table = unmatched.table;
+                writeln!(text, "pairs, and rows of lookup {table} that are in none once the other side has ended")?;
+                writeln!(text, "{indent}  columns {}", fields(&unmatched.schema))?;
+            }
         }
     }
     for (number, output) in program.outputs.iter().enumerate() {

@@ -15,7 +15,7 @@ use crate::lower::prune::prune;
 use crate::lower::scope::{ARRIVAL, INPUT, cast_to, flat_map_qualifier};
 use crate::lower::stream_join::time::choose_times;
 use crate::lower::unbound::{
-    UnboundFlatMap, UnboundLookup, UnboundOutput, UnboundPipeline, UnboundProgram, UnboundStep, UnboundTarget,
+    Loaded, UnboundFlatMap, UnboundLookup, UnboundOutput, UnboundPipeline, UnboundProgram, UnboundStep, UnboundTarget,
 };
 use crate::pipeline::{
     LookupTable, Operator, Output, OutputTarget, Pipeline, Port, Program, SourceUse, Step, StreamRef, Target,
@@ -50,6 +50,13 @@ pub(crate) fn finish(mut unbound: UnboundProgram) -> Result<Program> {
     let mut bound_lookups = Vec::new();
     for (lookup, used) in lookups.into_iter().zip(&usage.lookups) {
         bound_lookups.push(bind_lookup(lookup, used)?);
+    }
+    for operator in &mut operators {
+        if let Operator::Unmatched(unmatched) = operator {
+            let lookup = &bound_lookups[unmatched.table];
+            let of_table = unmatched.columns.iter_mut().flatten();
+            of_table.for_each(|column| *column = lookup.place(*column));
+        }
     }
     let schemas: Vec<SchemaRef> = output_schemas(&pipelines, &outputs)?;
     let folded = fold_projections(&pipelines, &mut operators, &schemas);
@@ -153,7 +160,7 @@ struct BoundLookup {
 }
 
 fn bind_lookup(lookup: UnboundLookup, used: &BTreeSet<String>) -> Result<BoundLookup> {
-    let UnboundLookup { mut unbound, relation, fields, keys, .. } = lookup;
+    let UnboundLookup { mut unbound, relation, fields, keys, loaded: Loaded { keeps_unmatched, .. }, .. } = lookup;
     let used: Vec<usize> = (0..fields.len()).filter(|index| used.contains(fields[*index].name())).collect();
     let mut loaded: BTreeSet<usize> = keys.iter().chain(&used).copied().collect();
     if loaded.is_empty() {
@@ -161,17 +168,25 @@ fn bind_lookup(lookup: UnboundLookup, used: &BTreeSet<String>) -> Result<BoundLo
         loaded.insert(0);
     }
     let loaded: Vec<usize> = loaded.into_iter().collect();
-    let names = loaded.iter().map(|index| fields[*index].name().clone()).collect();
+    // The number of a row is no column of the program.
+    let has_row_numbers = keeps_unmatched && loaded.last() == Some(&(fields.len() - 1));
+    let computed = &loaded[..loaded.len() - usize::from(has_row_numbers)];
+    let names = computed.iter().map(|index| fields[*index].name().clone()).collect();
     unbound.outputs.push(UnboundOutput { names, arrangement: Arrangement::default(), target: OutputTarget::Result });
     for branch in relation.branches {
-        let columns = loaded.iter().map(|index| branch.columns[*index].clone()).collect();
+        let columns = computed.iter().map(|index| branch.columns[*index].clone()).collect();
         unbound.end_in_output(branch, columns, unbound.outputs.len() - 1)?;
     }
     let program = finish(unbound)?;
-    let schema = program.outputs[0].schema.clone();
+    let mut schema = program.outputs[0].schema.clone();
+    if has_row_numbers {
+        let numbered = schema.fields().iter().chain(fields.last()).cloned();
+        schema = Arc::new(Schema::new(numbered.collect::<Vec<_>>()));
+    }
     let place = |index: &usize| loaded.binary_search(index).expect("keys are loaded");
     let keys = keys.iter().map(place).collect();
-    Ok(BoundLookup { table: LookupTable { program: Box::new(program), keys, schema }, loaded, fields, used })
+    let table = LookupTable { program: Box::new(program), keys, schema, has_row_numbers };
+    Ok(BoundLookup { table, loaded, fields, used })
 }
 
 fn bind_output(output: UnboundOutput, inputs: Vec<StreamRef>, schema: SchemaRef) -> Result<Output> {
@@ -240,6 +255,7 @@ fn fold_projections(pipelines: &[UnboundPipeline], operators: &mut [Operator], s
                 let Some(indices) = chosen(columns, &join.spec.schema) else { continue };
                 join.choose(&indices, schemas[*output].clone());
             }
+            Operator::Unmatched(_) => continue,
             Operator::Slices(_) => unreachable!("no branch reads slices"),
         }
         folded.push(number);
@@ -368,26 +384,29 @@ fn bind_all(expressions: &[Expr], scope: &DFSchema) -> Result<Vec<Arc<dyn Physic
 }
 
 impl BoundLookup {
+    /// The column of the loaded table that a column is which is used.
+    fn place(&self, index: usize) -> usize {
+        self.loaded.binary_search(&index).expect("used columns are loaded")
+    }
+
     /// The step that looks rows up in this table, which has this number, without its conditions.
     fn step(&self, table: usize, keys: &[Expr], kind: JoinKind, scope: &DFSchema) -> Result<Step> {
         let keys = keys.iter().zip(&self.table.keys).map(|(key, index)| {
             let key = cast_to(key.clone(), self.table.schema.field(*index).data_type(), scope)?;
             physical_expression(&key, scope)
         });
-        let place = |index: &usize| self.loaded.binary_search(index).expect("used columns are loaded");
         Ok(Step::Lookup {
             table,
             keys: keys.collect::<Result<_>>()?,
             kind,
             conditions: Vec::new(),
-            columns: self.used.iter().map(place).collect(),
+            columns: self.used.iter().map(|index| self.place(*index)).collect(),
             fields: self.used.iter().map(|index| self.field(*index, kind.keeps_unmatched(Side::Left))).collect(),
         })
     }
 
     fn field(&self, index: usize, keep_unmatched: bool) -> FieldRef {
-        let loaded = self.loaded.binary_search(&index).expect("used columns are loaded");
-        let field = self.table.schema.field(loaded);
+        let field = self.table.schema.field(self.place(index));
         let nullable = field.is_nullable() || keep_unmatched;
         Arc::new(field.clone().with_name(self.fields[index].name()).with_nullable(nullable))
     }

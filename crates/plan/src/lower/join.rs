@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::FieldRef;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion_common::{DFSchema, DFSchemaRef, DataFusionError, NullEquality, Result};
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::split_conjunction_owned;
@@ -17,14 +17,11 @@ use crate::coerce::simplify::simplify;
 use crate::errors::{PlanError, external};
 use crate::lower::Lowering;
 use crate::lower::aggregate::as_planned;
-use crate::lower::scope::{cast_to, column, lookup_qualifier};
+use crate::lower::scope::{ROW, cast_to, column, lookup_qualifier};
 use crate::lower::unbound::{Branch, Cut, Loaded, Relation, UnboundLookup, UnboundProgram, UnboundStep};
+use crate::lower::unmatched::JoinedTable;
 use crate::lower::window_bounds::materialize;
 use crate::pipeline::Window;
-
-/// What can be joined.
-const UNBOUNDED_HINT: &str =
-    "join a stream with a bounded table, which is loaded when the query starts; an outer join keeps the stream's rows";
 
 /// A join as seen from its stream.
 struct Sides<'a> {
@@ -76,6 +73,11 @@ impl Lowering<'_> {
         for branch in &mut stream.branches {
             self.join_branch(branch, &sides, table, (&conditions.of_pairs, &schema))?;
         }
+        if sides.kind.keeps_unmatched(Side::Right) {
+            let before = if sides.is_swapped { 0 } else { sides.stream_schema.fields().len() };
+            let width = sides.table.schema().fields().len();
+            return self.with_unmatched(stream, &JoinedTable { table, kind: sides.kind, before, width }, &join.schema);
+        }
         for condition in conditions.of_rows {
             for branch in &mut stream.branches {
                 let predicate = branch.substitute(&condition, &schema)?;
@@ -122,6 +124,10 @@ impl Lowering<'_> {
 
     /// Refuses to join rows whose windows depend on what the join leaves of them.
     fn check_cut(&self, branch: &Branch, kind: JoinKind) -> Result<()> {
+        if let Some(cut) = branch.cut.as_ref().filter(|_| kind.keeps_unmatched(Side::Right)) {
+            let construct = "a join of rows that are cut into windows which keeps those of a bounded table";
+            return Err(external(PlanError::unsupported(cut.place, construct, "aggregate the windows first")));
+        }
         let is_refused = |cut: &&Cut| match cut.window {
             Window::Session { .. } => kind != JoinKind::Left,
             // Rows with several matches would be counted more than once.
@@ -173,8 +179,11 @@ impl Lowering<'_> {
         let (left, right) = (is_bounded(&join.left)?, is_bounded(&join.right)?);
         let (kind, is_swapped) = match join.join_type {
             JoinType::Inner => (JoinKind::Inner, left && !right),
+            JoinType::Left if left && !right => (JoinKind::Right, true),
             JoinType::Left => (JoinKind::Left, false),
+            JoinType::Right if right && !left => (JoinKind::Right, false),
             JoinType::Right => (JoinKind::Left, true),
+            JoinType::Full => (JoinKind::Full, left && !right),
             JoinType::LeftSemi => (JoinKind::Semi, false),
             JoinType::LeftAnti => (JoinKind::Anti, false),
             other => {
@@ -189,8 +198,6 @@ impl Lowering<'_> {
         if !table_bounded {
             let (construct, hint) = if !kind.has_pairs() {
                 ("IN or EXISTS of an unbounded subquery", "read bounded tables in the subquery")
-            } else if left || right {
-                ("an outer join that keeps the rows of a bounded table", UNBOUNDED_HINT)
             } else {
                 let hint = "join rows of the same window, or rows near each other in time, as in \
                             AND a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts + INTERVAL '1' HOUR; \
@@ -213,7 +220,8 @@ impl Lowering<'_> {
     /// The table that is looked up in: one that is loaded already for another join, where it can be that.
     fn lookup(&mut self, sides: &Sides<'_>, conditions: Vec<Expr>) -> Result<usize> {
         let keys = sides.on.iter().map(|(_, key)| key.clone()).collect();
-        let loaded = Loaded { table: sides.table.clone(), conditions, keys };
+        let keeps_unmatched = sides.kind.keeps_unmatched(Side::Right);
+        let loaded = Loaded { table: sides.table.clone(), conditions, keys, keeps_unmatched };
         // Rows that have found matches in it have its columns under its name.
         let is_used = |number: usize| {
             let mut steps = sides.stream.branches.iter().flat_map(|branch| &branch.steps);
@@ -262,6 +270,9 @@ impl Lowering<'_> {
             let (_, field) = key.to_field(schema)?;
             keys.push(fields.len());
             fields.push(held(&field, names.unique("key")));
+        }
+        if loaded.keeps_unmatched {
+            fields.push(Arc::new(Field::new(ROW, DataType::Int64, false)));
         }
         // Conditions that are pushed down to the table name its columns as they are held.
         for branch in &mut relation.branches {

@@ -49,6 +49,8 @@ pub(crate) mod unbound;
 
 pub(crate) mod unbound_source;
 
+pub(crate) mod unmatched;
+
 pub(crate) mod window_bounds;
 
 use arrow::datatypes::DataType;

@@ -28,6 +28,13 @@ pub(crate) fn prune(unbound: &mut UnboundProgram) {
             }
             Operator::Over(_) => prune_over(unbound, number),
             Operator::Join(_) => joins::prune_join(unbound, number),
+            Operator::Unmatched(unmatched) => {
+                let schema = unmatched.schema.clone();
+                let kept = kept_columns(unbound, StreamRef::Operator(number), &schema, |_| false);
+                let Operator::Unmatched(unmatched) = &mut unbound.operators[number] else { unreachable!("it is one") };
+                let of_input = unmatched.choose(&kept);
+                prune_rows_of(unbound, number, &of_input);
+            }
             Operator::Slices(_) => unreachable!("windows share slices when they are pruned"),
         }
     }

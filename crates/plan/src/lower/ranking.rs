@@ -268,7 +268,7 @@ impl Lowering<'_> {
                 Operator::Over(_) => {
                     self.unbound.feeding(operator).all(|(_, pipeline)| self.is_stream_in_order(pipeline.input))
                 }
-                Operator::Window(_) | Operator::Slices(_) | Operator::Join(_) => false,
+                Operator::Window(_) | Operator::Slices(_) | Operator::Join(_) | Operator::Unmatched(_) => false,
             },
         }
     }

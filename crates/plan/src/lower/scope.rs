@@ -18,6 +18,9 @@ pub(crate) const WINDOW: &str = "window";
 /// The column of a branch's input that says how its rows came, where rows that an order does not tell apart stand so.
 pub(crate) const ARRIVAL: &str = "$arrival";
 
+/// The column of a loaded table that numbers its rows.
+pub(crate) const ROW: &str = "$row";
+
 /// Qualifies the columns that a lookup added.
 pub(crate) fn lookup_qualifier(table: usize) -> String {
     format!("lookup{table}")

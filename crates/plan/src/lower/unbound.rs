@@ -55,6 +55,8 @@ pub(crate) struct Loaded {
     pub conditions: Vec<Expr>,
     /// Expressions of its columns by which rows are found.
     pub keys: Vec<Expr>,
+    /// Whether rows that are not found leave the join.
+    pub keeps_unmatched: bool,
 }
 
 /// A bounded relation that rows are looked up in.
@@ -222,7 +224,7 @@ impl UnboundProgram {
     pub fn window_mut(&mut self, number: usize) -> &mut WindowAggregate {
         match &mut self.operators[number] {
             Operator::Window(window) => window,
-            Operator::Slices(_) | Operator::Over(_) | Operator::Join(_) => panic!("operator {number} is no window"),
+            other => panic!("operator {number} is no window but {}", other.kind()),
         }
     }
 

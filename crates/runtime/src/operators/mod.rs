@@ -17,6 +17,8 @@ mod merge;
 
 pub(crate) mod over;
 
+pub(crate) mod unmatched;
+
 pub(crate) mod timed_join;
 
 pub(crate) mod window;

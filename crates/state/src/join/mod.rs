@@ -1,7 +1,7 @@
 //! What joins look rows up in.
 //!
 //! Rows become immutable buckets, in which rows of another stream find those with the same key. In reading order: [`bucket`], [`build`] (how many threads build one),
-//! [`matching`] (what a kind of join makes of the pairs that match), [`lookups`] (the bounded tables that a program's pipelines join with), [`list`] (several buckets that are probed as one), [`streams`] (joins of two streams); `keys` (key columns), `index`
+//! [`matching`] (what a kind of join makes of the pairs that match), [`lookups`] (the bounded tables that a program's pipelines join with), [`unmatched`] (those of their rows that are not found), [`list`] (several buckets that are probed as one), [`streams`] (joins of two streams); `keys` (key columns), `index`
 //! (from a key to rows), `dense` and `hashed` (its kinds) are what they stand on.
 
 pub mod bucket;
@@ -11,6 +11,8 @@ pub mod build;
 pub mod matching;
 
 pub mod lookups;
+
+pub mod unmatched;
 
 pub mod list;
 
