@@ -201,14 +201,14 @@ pub(crate) fn check_join(operator: &JoinOperator, place: Option<Place>) -> Resul
         | JoinOperator::Right(_)
         | JoinOperator::RightOuter(_)
         | JoinOperator::FullOuter(_)
-        | JoinOperator::CrossJoin(_) => Ok(()),
+        | JoinOperator::CrossJoin(_)
+        | JoinOperator::AsOf { .. } => Ok(()),
         JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::RightSemi(_) => {
             refuse(place, "SEMI JOIN", use_join)
         }
         JoinOperator::Anti(_) | JoinOperator::LeftAnti(_) | JoinOperator::RightAnti(_) => {
             refuse(place, "ANTI JOIN", "LEFT JOIN a bounded table and keep the rows WHERE its key IS NULL")
         }
-        JoinOperator::AsOf { .. } => refuse(place, "ASOF JOIN", use_join),
         _ => refuse(place, "this kind of join", use_join),
     }
 }

@@ -33,7 +33,7 @@ use crate::bind::survey::{survey_expression, survey_view};
 use crate::bind::table_scan::{TABLE_FUNCTIONS, TableScanSource};
 use crate::bind::window::WindowFunctionPlanner;
 use crate::bind::with_queries::plan_with;
-use crate::bind::{foreign_types, over_functions, references};
+use crate::bind::{foreign_types, over_functions, references, time_joins};
 use crate::catalog::{Catalog, Relation, Table};
 use crate::coerce::common_types::is_mixed;
 use crate::coerce::decimals::LongProducts;
@@ -121,6 +121,7 @@ impl<'a> Context<'a> {
     pub(crate) fn plan_text(&self, mut query: Query) -> Result<LogicalPlan> {
         normalize_spelling(&mut query);
         nest_calls(&mut query);
+        time_joins::respell(&mut query);
         self.align_values(&mut query);
         literals::with_int_literals(self.planner().sql_statement_to_plan(Statement::Query(Box::new(query)))?)
     }
@@ -445,7 +446,8 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.catalog.function(name).or_else(|| FUNCTIONS.get(&name.to_lowercase())).cloned()
+        let known = self.catalog.function(name).or_else(|| FUNCTIONS.get(&name.to_lowercase())).cloned();
+        known.or_else(|| time_joins::marker(name))
     }
 
     fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -1,7 +1,7 @@
 //! Names: from a syntax tree to DataFusion's logical plan over the catalogue.
 //!
 //! A tree is walked once for what cannot be planned (`survey`, `constructs`, constants among it: `constants`) and for what Flink would not understand (`foreign`). Then DataFusion resolves
-//! its names (`context`, `spelling`, `aggregate_functions`, `udaf`, `over_functions`) and plans it. Window functions and table functions are nodes of their own in the plan (`window`, `time_attribute`; `flat_map`).
+//! its names (`context`, `spelling`, `aggregate_functions`, `udaf`, `over_functions`) and plans it. Window functions and table functions are nodes of their own in the plan (`window`, `time_attribute`; `flat_map`); joins with the nearest row in time are calls in the conditions of others (`time_joins`).
 //! Views and common table expressions are planned by themselves (`references`, `with_queries`), and columns of one name get others (`names`).
 
 pub(crate) mod aggregate_functions;
@@ -39,6 +39,8 @@ pub(crate) mod syntax_parts;
 pub(crate) mod table_scan;
 
 pub(crate) mod time_attribute;
+
+pub(crate) mod time_joins;
 
 pub(crate) mod window;
 

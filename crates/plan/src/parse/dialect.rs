@@ -21,6 +21,8 @@ use crate::parse::{interval, json};
 pub struct FlinkDialect {
     /// Whether sqlparser is to parse the next prefix by itself.
     is_left_to_parser: Cell<bool>,
+    /// Whether tables may have versions: AT, BEFORE and other words behind a table are no names of it then.
+    has_versions: Cell<bool>,
     /// Our own error, which sqlparser's error type cannot carry.
     error: RefCell<Option<PlanError>>,
 }
@@ -35,6 +37,13 @@ impl FlinkDialect {
         let text = error.to_string();
         self.error.replace(Some(error));
         ParserError::ParserError(text)
+    }
+
+    /// Lets tables have versions where any of a statement's has one.
+    pub(super) fn read_versions(&self, tokens: &[TokenWithSpan]) {
+        let is_system_time =
+            |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::SYSTEM_TIME);
+        self.has_versions.set(tokens.iter().any(is_system_time));
     }
 
     fn parse_respelt(&self, parser: &mut Parser) -> Result<Expr, ParserError> {
@@ -209,6 +218,10 @@ impl Dialect for FlinkDialect {
 
     fn supports_group_by_expr(&self) -> bool {
         true
+    }
+
+    fn supports_table_versioning(&self) -> bool {
+        self.has_versions.get()
     }
 
     /// Words that begin an expression of their own are never columns unless quoted. Besides being Flink's rule, it keeps

@@ -28,6 +28,8 @@ mod syntax;
 
 mod refuse;
 
+mod asof;
+
 mod chains;
 
 mod session;

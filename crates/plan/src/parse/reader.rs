@@ -11,7 +11,7 @@ use crate::parse::script::{Piece, Script, from_parser};
 use crate::parse::statement::{Dropped, FileTable, Insert, Named, OptionPlace, Parsed, Statement, ViewDefinition};
 use crate::parse::statement_set::{Prefix, read_statement_set, statement_set_start};
 use crate::parse::vocabulary::{NESTING_MAX, is_blank};
-use crate::parse::{chains, column_type, files, group_window, refuse, session, table, unicode};
+use crate::parse::{asof, chains, column_type, files, group_window, refuse, session, table, unicode};
 
 /// Reads the next statement of a script.
 pub(super) fn read(script: &mut Script) -> Result<Option<Parsed>, PlanError> {
@@ -150,6 +150,8 @@ impl<'a> Reader<'a> {
             _ => None,
         });
         let unknown_words = unknown_words.collect();
+        dialect.read_versions(&tokens);
+        let tokens = asof::respell(tokens);
         let parser = Parser::new(dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
         Ok(Reader { parser, dialect, script, end, unknown_words, files: Vec::new() })
     }

@@ -102,9 +102,6 @@ fn check_construct(token: &TokenWithSpan, next: Option<&TokenWithSpan>) -> Resul
         (Keyword::MATCH_RECOGNIZE, Some(Token::LParen)) => {
             refuse("MATCH_RECOGNIZE", "filter and group within TUMBLE windows")
         }
-        (Keyword::FOR, _) if next_keyword == Keyword::SYSTEM_TIME => {
-            refuse("FOR SYSTEM_TIME AS OF", "join with a bounded table, which is loaded when the query starts")
-        }
         (Keyword::LATERAL, Some(Token::LParen)) => {
             refuse("LATERAL before a query", "call a table function: LATERAL TABLE(f(x)), or UNNEST(array)")
         }

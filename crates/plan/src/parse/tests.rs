@@ -538,10 +538,6 @@ fn what_flink_has_and_we_have_not_yet() {
             "line 1, column 17: MATCH_RECOGNIZE is not supported yet; filter and group within TUMBLE windows",
         ),
         (
-            "SELECT * FROM a JOIN b FOR SYSTEM_TIME AS OF a.p ON TRUE",
-            "line 1, column 24: FOR SYSTEM_TIME AS OF is not supported yet; join with a bounded table, which is loaded when the query starts",
-        ),
-        (
             "SELECT * FROM a, LATERAL (SELECT * FROM b WHERE b.x = a.x)",
             "line 1, column 18: LATERAL before a query is not supported yet; call a table function: LATERAL TABLE(f(x)), or UNNEST(array)",
         ),

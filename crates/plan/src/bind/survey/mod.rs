@@ -9,8 +9,8 @@ use datafusion_expr::planner::ContextProvider;
 use pelton_functions::UNNEST;
 use sqlparser::ast::{
     BinaryOperator, CastKind, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, Spanned, TableFactor, UnaryOperator, Value,
-    ValueWithSpan, Visit, Visitor, WindowSpec, WindowType,
+    Ident, JoinOperator, NamedWindowDefinition, NamedWindowExpr, Query, Select, Spanned, TableFactor, UnaryOperator,
+    Value, ValueWithSpan, Visit, Visitor, WindowSpec, WindowType,
 };
 use sqlparser::tokenizer::Span;
 
@@ -22,7 +22,7 @@ use crate::bind::context::Context;
 use crate::bind::syntax_parts::has_order_inside;
 use crate::bind::table_scan::TABLE_FUNCTIONS;
 use crate::bind::window::Call;
-use crate::bind::{constants, over_frame, over_functions};
+use crate::bind::{constants, over_frame, over_functions, time_joins};
 use crate::errors::source_locations::{OverCall, SourceLocations};
 use crate::errors::{Place, PlanError};
 use crate::explain::flink;
@@ -120,10 +120,15 @@ impl Visitor for Walk<'_, '_> {
         self.note_grouping(select);
         flow(check_using(select))?;
         for table in &select.from {
+            flow(time_joins::check(table))?;
             for join in table.joins.iter().filter(|join| !Call::is_of_table_function(&join.relation)) {
                 let place = Place::of(join.relation.span());
                 flow(check_join(&join.join_operator, place))?;
                 self.locations.join = self.locations.join.or(place);
+                if matches!(join.join_operator, JoinOperator::AsOf { .. }) {
+                    let note = "Flink has no ASOF JOIN: it joins with a version, by FOR SYSTEM_TIME AS OF, of a table with a PRIMARY KEY";
+                    self.context.foreign.borrow_mut().note(place, Some(note.to_string()));
+                }
             }
         }
         let others = select.from.iter().skip(1).filter(|table| !Call::is_of_table_function(&table.relation));

@@ -5,11 +5,11 @@ use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Expr, LogicalPlan};
 use pelton_data::TimeColumn;
-use pelton_data::join::{JoinColumn, JoinTime};
+use pelton_data::join::JoinTime;
 
+use super::JoinParts;
 use super::side::SideRows;
 use super::time_bounds::{TimeBounds, is_time_bound, time_bounds};
-use super::{JoinOutput, JoinParts};
 use crate::bind::table_scan::is_bounded;
 use crate::bind::time_attribute::{TimeAttribute, time_attribute};
 use crate::errors::{PlanError, external};
@@ -83,17 +83,7 @@ impl Lowering<'_> {
             }
         }
         let join = Join { filter: conjunction(others), ..parts.join.clone() };
-        let mut output = JoinOutput::new();
-        for &side in parts.leaving_sides() {
-            let is_padded = parts.pads(side);
-            let rows = &mut parts.sides[side.port()];
-            let planned = rows.planned.clone();
-            for (index, field) in planned.fields().iter().enumerate() {
-                let column = rows.planned_column(index)?;
-                let held = rows.field(column).clone();
-                output.add(JoinColumn::Of(side, column), &held, field, is_padded);
-            }
-        }
+        let output = parts.rows_that_leave()?;
         let parts = JoinParts { join: &join, kind: parts.kind, sides: parts.sides, is_swapped: parts.is_swapped };
         self.add_join(parts, JoinTime::Interval { lower, upper }, output)
     }

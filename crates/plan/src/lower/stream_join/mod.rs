@@ -2,9 +2,11 @@
 //!
 //! Each side is one or more pipelines, which select rows and compute keys, and feed the ports of one operator: first those of the left side.
 //! In reading order: `windows` (rows of the same window), `sessions` (rows with the bounds of their sessions), [`time_bounds`] and `interval` (rows that are near
-//! each other in time), `side` (the columns of a side's rows), `residual` (conditions beside the keys), [`time`] (the event time of what leaves).
+//! each other in time), `nearest` (the nearest row in time), `side` (the columns of a side's rows), `residual` (conditions beside the keys), [`time`] (the event time of what leaves).
 
 mod interval;
+
+mod nearest;
 
 mod residual;
 
@@ -28,6 +30,7 @@ use datafusion_expr::{Expr, JoinType, LogicalPlan};
 use pelton_data::column::{is_nested, sql_name};
 use pelton_data::join::{JoinColumn, JoinKind, JoinSide, JoinSpec, JoinTime, Side};
 
+use self::nearest::NearestJoin;
 use self::side::SideRows;
 use crate::bind::names::Names;
 use crate::errors::{PlanError, external};
@@ -72,6 +75,9 @@ fn kind_of(join_type: JoinType) -> Option<(JoinKind, bool)> {
 impl Lowering<'_> {
     /// The rows of a join of two streams; `None` where it is none of these.
     pub(crate) fn stream_join(&mut self, join: &Join) -> Result<Option<Relation>> {
+        if let Some(nearest) = NearestJoin::of(join) {
+            return self.nearest_join(join, nearest).map(Some);
+        }
         let Some((kind, is_swapped)) = kind_of(join.join_type) else { return Ok(None) };
         let bounds = if windows::bound_pairs(join)?.is_empty() {
             let Some(bounds) = self.bounds_of_times(join)? else { return Ok(None) };
@@ -175,6 +181,22 @@ impl JoinParts<'_> {
     /// The sides whose columns leave, in the order of the plan's columns.
     fn leaving_sides(&self) -> &'static [Side] {
         if self.kind.has_pairs() { &Side::BOTH } else { &[Side::Left] }
+    }
+
+    /// All columns of the plans of both sides, as those that leave.
+    fn rows_that_leave(&mut self) -> Result<JoinOutput> {
+        let mut output = JoinOutput::new();
+        for &side in self.leaving_sides() {
+            let is_padded = self.pads(side);
+            let rows = &mut self.sides[side.port()];
+            let planned = rows.planned.clone();
+            for (index, field) in planned.fields().iter().enumerate() {
+                let column = rows.planned_column(index)?;
+                let held = rows.field(column).clone();
+                output.add(JoinColumn::Of(side, column), &held, field, is_padded);
+            }
+        }
+        Ok(output)
     }
 
     /// Whether rows leave that have no row of a side.
