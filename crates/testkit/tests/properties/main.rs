@@ -20,5 +20,8 @@ mod simulation;
 
 mod streams;
 
+mod time_join;
+
 mod window_join;
+
 mod windows;

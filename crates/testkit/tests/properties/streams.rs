@@ -48,6 +48,15 @@ pub fn rows(step: impl Strategy<Value = i64>, text: &'static str) -> impl Strate
     })
 }
 
+/// Rows whose doubles are their numbers, for joins: mostly near each other in time.
+pub fn numbered_rows() -> impl Strategy<Value = Vec<Row>> {
+    let step = prop_oneof![5 => 0i64..4, 3 => Just(0), 1 => 10i64..40, 1 => 300i64..500];
+    rows(step, "[a-c]{1,3}").prop_map(|mut rows| {
+        (0..).zip(&mut rows).for_each(|(number, row)| row.float = Some(f64::from(number)));
+        rows
+    })
+}
+
 /// The rows for a table that has their columns in their order.
 pub fn batch(source: &PushSource, rows: &[Row]) -> RecordBatch {
     let columns: Vec<ArrayRef> = vec![
@@ -94,6 +103,35 @@ pub fn run<L>(
                 }
             }
         });
+        while let Some(batch) = query.next_batch().unwrap() {
+            lines.extend(read(&batch));
+        }
+    });
+    lines
+}
+
+/// The same of two streams, which are pushed at the same time.
+pub fn run_both<L>(
+    query: &mut Query,
+    sources: [PushSource; 2],
+    (rows, batch_rows): ([&[Row]; 2], usize),
+    renews: bool,
+    read: impl Fn(&RecordBatch) -> Vec<L>,
+) -> Vec<L> {
+    let control = query.control();
+    let mut lines = Vec::new();
+    std::thread::scope(|scope| {
+        for (source, rows) in sources.into_iter().zip(rows) {
+            let control = &control;
+            scope.spawn(move || {
+                for rows in rows.chunks(batch_rows) {
+                    source.push_blocking(batch(&source, rows)).unwrap();
+                    if renews {
+                        renew(control);
+                    }
+                }
+            });
+        }
         while let Some(batch) = query.next_batch().unwrap() {
             lines.extend(read(&batch));
         }

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, TimestampMillisecondType};
-use pelton::{PushSource, Query};
 use pelton_testkit::script::engine::session;
 use pelton_testkit::script::run::Configuration;
 use pelton_testkit::windows::{Kind, Row, Windows};
@@ -41,14 +40,6 @@ struct Case {
 /// Both sides of what leaves, and the end of the window: the numbers of rows, which are in the column `f`.
 type Pair = (i64, Option<i64>, Option<i64>);
 
-fn rows() -> impl Strategy<Value = Vec<Row>> {
-    let step = prop_oneof![5 => 0i64..4, 3 => Just(0), 1 => 10i64..40, 1 => 300i64..500];
-    streams::rows(step, "[a-c]{1,3}").prop_map(|mut rows| {
-        (0..).zip(&mut rows).for_each(|(number, row)| row.float = Some(f64::from(number)));
-        rows
-    })
-}
-
 fn cases() -> impl Strategy<Value = Case> {
     let kinds = prop_oneof![
         (1i64..200).prop_map(|size| Kind::Tumble { size }),
@@ -58,8 +49,8 @@ fn cases() -> impl Strategy<Value = Case> {
     let windows = (kinds, 0i64..40).prop_map(|(kind, delay)| Windows { kind, offset: 0, delay, lateness: 0 });
     let join = prop::sample::select(vec!["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"]);
     let how = (join, prop::bool::weighted(0.8), any::<bool>(), any::<bool>());
-    (rows(), rows(), windows, how, streams::configurations(), 10usize..200).prop_map(
-        |(left, right, windows, (join, is_keyed, has_residual, renews), configuration, batch_rows)| Case {
+    (streams::numbered_rows(), streams::numbered_rows(), windows, how, streams::configurations(), 10usize..200)
+        .prop_map(|(left, right, windows, (join, is_keyed, has_residual, renews), configuration, batch_rows)| Case {
             left,
             right,
             windows,
@@ -69,8 +60,7 @@ fn cases() -> impl Strategy<Value = Case> {
             configuration: configuration.in_turn(batch_rows),
             batch_rows,
             renews,
-        },
-    )
+        })
 }
 
 proptest! {
@@ -156,31 +146,10 @@ fn found(case: &Case) -> (Vec<Pair>, u64) {
         ),
     };
     let mut query = session.sql(&sql).unwrap();
-    let mut pairs = run(case, &mut query, sides);
+    let rows = ([case.left.as_slice(), &case.right], case.batch_rows);
+    let mut pairs = streams::run_both(&mut query, sides, rows, case.renews, read);
     pairs.sort_unstable();
     (pairs, query.wait().unwrap().late_rows())
-}
-
-fn run(case: &Case, query: &mut Query, sides: [PushSource; 2]) -> Vec<Pair> {
-    let control = query.control();
-    let mut pairs = Vec::new();
-    std::thread::scope(|scope| {
-        for (source, rows) in sides.into_iter().zip([&case.left, &case.right]) {
-            let (control, case) = (&control, &case);
-            scope.spawn(move || {
-                for rows in rows.chunks(case.batch_rows) {
-                    source.push_blocking(streams::batch(&source, rows)).unwrap();
-                    if case.renews {
-                        streams::renew(control);
-                    }
-                }
-            });
-        }
-        while let Some(batch) = query.next_batch().unwrap() {
-            pairs.extend(read(&batch));
-        }
-    });
-    pairs
 }
 
 fn read(batch: &RecordBatch) -> Vec<Pair> {
