@@ -1,4 +1,4 @@
-//! Scalar and aggregate functions of your own.
+//! Scalar, aggregate and table functions of your own.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,6 +13,8 @@ use pelton_plan::query::aggregate_udf;
 use pelton_runtime::pool::panic_text;
 
 use crate::display::type_names;
+
+pub use pelton_data::table_function::OutputRows;
 
 /// A scalar function over Arrow arrays: it gets one array for each argument, all of the same length, and returns an array of that length.
 ///
@@ -38,7 +40,7 @@ where
 }
 
 /// Runs code of the program's own: a panic becomes an error, so that who reads it learns of which function it is.
-fn guarded<T>(body: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+pub(crate) fn guarded<T>(body: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     // What it has left half done belongs to a query that ends with this error.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         Err(format!("it panicked: {}", panic_text(panic.as_ref()).unwrap_or("without a message")))

@@ -7,7 +7,7 @@ mod start;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use datafusion_expr::Expr;
 use pelton_plan::Catalog;
 use pelton_plan::parse::Statement;
@@ -19,10 +19,11 @@ use pelton_runtime::pool::Pool;
 use crate::builder::QueryBuilder;
 use crate::display::{Zone, text_rows};
 use crate::error::Error;
-use crate::function::{AggregateFunction, scalar_function};
+use crate::function::{AggregateFunction, OutputRows, scalar_function};
 use crate::query::{Query, QueryControl};
 use crate::settings::{Settings, user_settings};
 use crate::statement::{Outcome, Prepared};
+use crate::table_function::table_function;
 use crate::{analyze, flink_options, table};
 use known::{Known, Started};
 
@@ -263,6 +264,35 @@ impl Session {
     /// ```
     pub fn register_aggregate<S: Send + Sync + 'static>(&self, function: AggregateFunction<S>) {
         self.known().catalog_mut().add_aggregate(function.planned());
+    }
+
+    /// Registers a table function, which makes any number of rows of each: `… CROSS JOIN LATERAL TABLE(words(line)) AS t (word)`.
+    ///
+    /// It gets one array for each argument, cast to these types, with a value for each row of a block, NULLs included. It returns its rows with the number of the
+    /// row that each was made of, from 0, in ascending order. A function without arguments is called as for one row. Errors stop the query, and are
+    /// shown to the user with the place of the row.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::{array::{AsArray, StringViewArray}, datatypes::{DataType, Field}};
+    /// use pelton::function::OutputRows;
+    /// let session = pelton::Session::new();
+    /// let returns = vec![Field::new("word", DataType::Utf8View, false)];
+    /// session.register_table_function("words", vec![DataType::Utf8View], returns, |arguments| {
+    ///     let lines = arguments[0].as_string_view().iter().zip(0..);
+    ///     let words = lines.flat_map(|(line, row)| line.unwrap_or("").split_whitespace().map(move |word| (row, word)));
+    ///     let (input_rows, words): (Vec<u32>, Vec<&str>) = words.unzip();
+    ///     Ok(OutputRows { input_rows, columns: vec![Arc::new(StringViewArray::from(words))] })
+    /// });
+    /// let query = session.sql("SELECT line, word FROM (VALUES ('to be'), ('or not')) AS t (line) CROSS JOIN LATERAL TABLE(words(line))")?;
+    /// assert_eq!(query.collect()?.iter().map(|rows| rows.num_rows()).sum::<usize>(), 4);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn register_table_function<F>(&self, name: &str, arguments: Vec<DataType>, returns: Vec<Field>, body: F)
+    where
+        F: Fn(&[ArrayRef]) -> Result<OutputRows, String> + Send + Sync + 'static,
+    {
+        self.known().catalog_mut().add_table_function(table_function(name, arguments, returns, body));
     }
 
     /// Begins a query over a table or view, to be extended by methods of [`QueryBuilder`].

@@ -80,8 +80,9 @@ fn function_names(catalog: &Catalog) -> Vec<String> {
 /// Names of functions that the program has added, in upper case and in order.
 fn own_names(catalog: &Catalog) -> impl Iterator<Item = String> {
     let scalar = catalog.functions().map(|function| function.name().to_uppercase());
+    let tables = catalog.table_functions().map(|function| function.0.name().to_string());
     let all: BTreeSet<String> =
-        scalar.chain(catalog.aggregates().map(|function| function.name().to_uppercase())).collect();
+        scalar.chain(catalog.aggregates().map(|function| function.name().to_uppercase())).chain(tables).collect();
     all.into_iter()
 }
 

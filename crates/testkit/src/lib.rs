@@ -7,6 +7,8 @@ pub mod rows;
 
 pub mod udaf;
 
+pub mod table_functions;
+
 pub mod script;
 
 pub mod windows;

@@ -21,6 +21,14 @@ pub fn aggregate_udf(
     AggregateUDF::new_from_impl(OwnAggregate { function: UdafHandle(function), arguments, returns, signature })
 }
 
+/// Whether a function of the program takes an argument of a type, and casts it to the type that it wants.
+pub fn accepts(wanted: &DataType, given: &DataType) -> bool {
+    given == wanted
+        || given.is_null()
+        || given.is_string() && wanted.is_string()
+        || given.is_numeric() && wanted.is_numeric()
+}
+
 /// The function behind one of DataFusion's, where the program defined it.
 pub(crate) fn udaf_of(function: &AggregateUDF) -> Option<UdafHandle> {
     let inner: &dyn Any = function.inner().as_ref();
@@ -69,11 +77,7 @@ impl AggregateUDFImpl for OwnAggregate {
             return plan_err!("{name} takes {} argument{plural}, not {}", self.arguments.len(), types.len());
         }
         for (at, (wanted, given)) in self.arguments.iter().zip(types).enumerate() {
-            let fits = given == wanted
-                || given.is_null()
-                || given.is_string() && wanted.is_string()
-                || given.is_numeric() && wanted.is_numeric();
-            if !fits {
+            if !accepts(wanted, given) {
                 return plan_err!(
                     "argument {} of {name} is {}; it must be {}: use CAST",
                     at + 1,

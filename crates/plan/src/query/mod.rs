@@ -22,7 +22,7 @@ use pelton_data::column::sql_name;
 use crate::bind::context::{self, Context};
 use crate::bind::names::with_names;
 use crate::bind::syntax_parts::{select_item, union_parts};
-pub use crate::bind::udaf::aggregate_udf;
+pub use crate::bind::udaf::{accepts, aggregate_udf};
 use crate::bind::{chance, foreign_types, references, survey};
 use crate::catalog::{Catalog, LATE_ROWS, Relation, Table};
 pub use crate::coerce::strictness::STRICT_VALUES;

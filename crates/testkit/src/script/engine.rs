@@ -4,7 +4,7 @@ use pelton::progress::LeftOut;
 use pelton::{Error, Outcome, Query, Session};
 use pelton_runtime::clock::Clock;
 
-use crate::udaf;
+use crate::{table_functions, udaf};
 
 use super::run::{Configuration, Executed, Rows};
 
@@ -26,6 +26,7 @@ pub fn session_with_clock(configuration: Configuration, clock: Clock) -> Session
         session.set(key, &value).expect("the settings of a configuration make sense");
     }
     udaf::register(&session);
+    table_functions::register(&session);
     session
 }
 

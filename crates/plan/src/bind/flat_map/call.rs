@@ -76,7 +76,9 @@ impl TableFunctionPlanner {
         let function = self.function(call).map_err(external)?;
         let (mut arguments, mut places) = (Vec::new(), Vec::new());
         for argument in call.arguments {
-            let written = positional(argument, function.0.name()).map_err(external)?;
+            let written = positional(argument, function.0.name());
+            let at_call = |error: PlanError| PlanError { place: error.place.or(call.place()), ..error };
+            let written = written.map_err(|error| external(at_call(error)))?;
             places.push(Place::of(written.span()).or(call.place()));
             arguments.push(context.sql_to_expr(written.clone(), input.schema())?);
         }
@@ -162,7 +164,7 @@ fn positional<'a>(argument: &'a FunctionArg, function: &str) -> Result<&'a ast::
         FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Ok(value),
         FunctionArg::Unnamed(_) => {
             let message = format!("'*' is no argument of {function}");
-            Err(PlanError::invalid(Place::of(argument.span()), message).with_hint("name the columns"))
+            Err(PlanError::invalid(None, message).with_hint("name the columns"))
         }
         FunctionArg::Named { .. } | FunctionArg::ExprNamed { .. } => {
             let construct = format!("an argument of {function} by its name");
