@@ -1,3 +1,10 @@
-SELECT time_bucket(INTERVAL '10 seconds', "dateTime") AS window_start, auction, bidder, price, "dateTime"
-FROM read_csv('data/nexmark_q7/bid.csv', types = {'dateTime': 'TIMESTAMP'})
-QUALIFY price = max(price) OVER (PARTITION BY time_bucket(INTERVAL '10 seconds', "dateTime"))
+WITH bid AS (
+    SELECT * FROM read_csv('data/nexmark_q7/bid.csv', types = {'dateTime': 'TIMESTAMP'})
+),
+top AS (
+    SELECT max(price) AS highest, time_bucket(INTERVAL '10 seconds', "dateTime") + INTERVAL '10 seconds' AS ended
+    FROM bid
+    GROUP BY ended
+)
+SELECT auction, bidder, price, "dateTime"
+FROM bid JOIN top ON price = highest AND "dateTime" BETWEEN ended - INTERVAL '10 seconds' AND ended
