@@ -26,7 +26,8 @@
 //! as many columns of the type `${type}` in place of `${columns}`; a line with `${frame}` is there N times, with one of them each. A line `needs FILE`
 //! names a file of real data, `${file}`: without it the benchmark is skipped. A section lasts to the next, or to the end. `kind` says what is
 //! measured where it is not the rows a second of a replayed stream ([`Kind`]); a section `prepare` between `setup` and `query`
-//! writes the files that the query reads, in the folder `${folder}`.
+//! writes the files that the query reads, in the folder `${folder}`. A section `duckdb` behind these loads the same rows into tables of DuckDB, and asks the same question:
+//! the reference `duckdb` is that.
 //!
 //! Cases of `queries` are drawn over how many there are, or with a line `over PARAMETER` over that number, which the cases give.
 //!
@@ -171,6 +172,7 @@ pub struct Benchmark {
     pub cases: Vec<Case>,
     setup: String,
     prepare: String,
+    duckdb: String,
     query: String,
 }
 
@@ -216,7 +218,10 @@ impl Benchmark {
         let setup = section("setup").ok_or_else(|| at_end("there is no line 'setup'"))?;
         let query = section("query").filter(|query| *query > setup);
         let query = query.ok_or_else(|| at_end("there is no line 'query' behind 'setup'"))?;
-        let prepare = section("prepare").filter(|prepare| (setup..query).contains(prepare));
+        let between = |name: &str| section(name).filter(|line| (setup..query).contains(line));
+        let duckdb = between("duckdb");
+        let before_duckdb = duckdb.unwrap_or(query);
+        let prepare = between("prepare").filter(|prepare| *prepare < before_duckdb);
         let mut benchmark = Benchmark {
             name: String::new(),
             what: String::new(),
@@ -231,8 +236,9 @@ impl Benchmark {
             over: None,
             course: CourseShape::default(),
             cases: Vec::new(),
-            setup: lines[setup + 1..prepare.unwrap_or(query)].join("\n"),
-            prepare: prepare.map_or(String::new(), |prepare| lines[prepare + 1..query].join("\n")),
+            setup: lines[setup + 1..prepare.unwrap_or(before_duckdb)].join("\n"),
+            prepare: prepare.map_or(String::new(), |prepare| lines[prepare + 1..before_duckdb].join("\n")),
+            duckdb: duckdb.map_or(String::new(), |duckdb| lines[duckdb + 1..query].join("\n")),
             query: lines[query + 1..].join("\n"),
         };
         for (index, line) in lines[..setup].iter().enumerate() {
@@ -345,7 +351,9 @@ impl Benchmark {
     pub fn statements(&self, case: &Case, seconds: f64, folder: &str) -> Statements {
         let file = self.needs.as_deref().unwrap_or_default();
         let fill = |text: &str| case.fill(text, seconds).replace("${folder}", folder).replace("${file}", file);
-        Statements { setup: fill(&self.setup), prepare: fill(&self.prepare), query: fill(&self.query) }
+        let [setup, prepare, duckdb, query] =
+            [&self.setup, &self.prepare, &self.duckdb, &self.query].map(|text| fill(text));
+        Statements { setup, prepare, duckdb, query }
     }
 }
 
@@ -356,6 +364,8 @@ pub struct Statements {
     pub setup: String,
     /// Writes what the query reads; often empty.
     pub prepare: String,
+    /// What DuckDB is asked; often empty.
+    pub duckdb: String,
     /// What is measured.
     pub query: String,
 }
@@ -460,6 +470,11 @@ SELECT ${keys} FROM t
         assert_eq!(benchmark.kind, Kind::Files);
         let statements = benchmark.statements(&benchmark.cases[0], 1.0, "here");
         assert_eq!((statements.prepare.as_str(), statements.query.trim()), ("INSERT 'here'", "SELECT 3 FROM t"));
+        let text = text.replace("query\n", "duckdb\nSELECT ${keys}\nquery\n");
+        let benchmark = Benchmark::parse(&text).unwrap();
+        let asked = benchmark.statements(&benchmark.cases[0], 1.0, "here");
+        assert_eq!((asked.prepare.as_str(), asked.duckdb.as_str()), ("INSERT 'here'", "SELECT 3"));
+        assert_eq!((asked.setup, asked.query), (statements.setup, statements.query));
     }
 
     #[test]

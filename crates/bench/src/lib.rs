@@ -1,7 +1,7 @@
 //! How fast the engine is: the benchmark runner, the loops it is measured against, and the soak.
 //!
 //! `bench/*.bench` are text; each case runs in alternation with its reference. In reading order: [`mod@file`] (a benchmark as text), [`loops`] (the hand-written loops by name, and the
-//! blocks they read), [`reference`] (these loops), `bare` (a kernel without the engine), [`measure`] (one measurement), `stream` (a stream against its references), [`files`], [`waits`], [`resident`], [`pause`],
+//! blocks they read), [`reference`] (these loops), `bare` (a kernel without the engine), `duckdb`, [`measure`] (one measurement), `stream` (a stream against its references), [`files`], [`waits`], [`resident`], [`pause`],
 //! [`latency`], [`idle`], [`state`], [`queries`], [`modes`] and [`course`] (the other kinds), `partials` (the slices that sliding windows retain), `plot` (their figures), [`report`] (what was
 //! measured). [`soak`] runs many queries for a long time.
 
@@ -38,6 +38,8 @@ pub mod queries;
 pub mod modes;
 
 pub mod course;
+
+mod duckdb;
 
 mod stream;
 

@@ -4,6 +4,7 @@ use pelton_data::column::row_bytes;
 
 use crate::arguments::Arguments;
 use crate::bare;
+use crate::duckdb::DuckDb;
 use crate::error::BenchError;
 use crate::file::{Benchmark, Case, Statements};
 use crate::loops::{self, Input, Loop};
@@ -15,6 +16,7 @@ enum Reference {
     Loop(Loop),
     /// Another case of the benchmark, compiled where it does not say how it runs.
     Case(Box<Prepared>),
+    DuckDb(DuckDb),
 }
 
 /// How a stream is run, what that is called, and what was measured.
@@ -89,6 +91,10 @@ fn references(
         return Ok(vec![(other.name.clone(), Reference::Case(other_prepared), Samples::default())]);
     }
     let named = |name: &String| {
+        if name == "duckdb" {
+            let duckdb = Reference::DuckDb(DuckDb::new(&prepared.statements.duckdb)?);
+            return Ok((name.clone(), duckdb, Samples::default()));
+        }
         let run = match name.as_str() {
             "bare-kernel" => Loop::Together(bare::bare_kernel(&prepared.statements, call_rows(case))?),
             _ => {
@@ -115,8 +121,9 @@ pub(crate) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     let mut references = references(benchmark, case, seconds, &prepared, &input)?;
     let (mut ways, mut scan) = (ways(benchmark, case), Samples::default());
     let tables: Vec<&str> = benchmark.counted().collect();
+    let rows = counted_rows(benchmark, setup, &input)?;
     // The loops are told the rows of the first table.
-    let rows_factor = counted_rows(benchmark, setup, &input)? as f64 / input.rows().max(1) as f64;
+    let rows_factor = rows as f64 / input.rows().max(1) as f64;
     for turn in 0..repeat.max(1) {
         let mut all: Vec<_> = (0..ways.len() + references.len()).collect();
         all[..ways.len()].rotate_left(turn % ways.len());
@@ -128,6 +135,7 @@ pub(crate) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
             let (_, reference, samples) = &mut references[index - ways.len()];
             samples.0.push(match reference {
                 Reference::Loop(run) => measure::reference(&passes, run, workers, seconds) * rows_factor,
+                Reference::DuckDb(duckdb) => duckdb.rows_per_s(rows, workers, seconds)?,
                 Reference::Case(other) => other.run(&tables, other.tier, "slices", workers)?,
             });
         }
