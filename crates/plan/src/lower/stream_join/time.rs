@@ -70,7 +70,7 @@ impl StreamJoin {
         let spec = &self.spec;
         let is_nearest = matches!(spec.time, JoinTime::Nearest { .. });
         Side::BOTH.into_iter().any(|side| {
-            let is_ordered = !spec.kind.keeps_unmatched(side.other()) && !(is_nearest && side == Side::Right);
+            let is_ordered = !(spec.kind.keeps_unmatched(side.other()) || is_nearest && side == Side::Right);
             is_ordered && spec.sides[side.port()].time.is_some_and(|time| column == JoinColumn::Of(side, time.index))
         })
     }
