@@ -4,12 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
-use pelton_data::batch_buffer::BatchBuffer;
 use pelton_data::column::detached;
 use pelton_plan::pipeline::LookupTable;
 use pelton_runtime::budget::{Budget, Held};
 use pelton_runtime::run::RunError;
-use pelton_state::join::build::Unit;
+use pelton_state::join::build::{TableRows, Unit};
 use pelton_state::join::{Bucket, BucketBuild, Lookups};
 
 use crate::error::Error;
@@ -44,20 +43,20 @@ fn load(
             Error::Run(RunError::Kernel { pipeline: format!("join with {}", names.join(", ")), error })
         })
     };
-    let mut rows = BatchBuffer::default();
+    let misfit = |error| Error::Usage(format!("the rows of a joined table do not fit together: {error}"));
+    let mut rows = TableRows::new(table.schema.clone());
     for batch in batches {
         let batch = detached(batch?);
-        rows.push(if table.has_row_numbers { numbered(&batch, rows.rows(), &table.schema) } else { batch });
+        let batch = if table.has_row_numbers { numbered(&batch, rows.rows(), &table.schema) } else { batch };
+        rows.push(&batch).map_err(misfit)?;
         charge(rows.bytes())?;
     }
     let workers = if rows.rows() < PARALLEL_ROWS_MIN { 1 } else { workers };
-    let mut build = BucketBuild::new(table.schema.clone(), rows, &table.keys, None);
+    let mut build = BucketBuild::of_table(rows, &table.keys);
     while !build.is_built() {
         charge(build.bytes(workers))?;
         run(build.units(workers), workers);
-        build
-            .advance()
-            .map_err(|error| Error::Usage(format!("the rows of a joined table do not fit together: {error}")))?;
+        build.advance().map_err(misfit)?;
     }
     let bucket = build.finish();
     charge(bucket.bytes())?;

@@ -2,6 +2,9 @@
 //!
 //! `cargo run --release -p pelton-state --example bucket_speed [ROWS [WORKERS]]` prints for each kind of keys how many million rows a second become a bucket, from
 //! batches of 16,384 rows with a key and a value on, with one thread and with several, and how many find their match, the middle of five times each.
+//!
+//! `… --example bucket_speed load [ROWS [WORKERS [dense]]]` loads a table once, of BIGINT keys and values that are made on the way, and prints the rate and the memory that
+//! the process has at its peak, in parts of the bytes of the rows.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -10,9 +13,8 @@ use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringViewArray, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
-use arrow::datatypes::{DataType, Int32Type, Int64Type};
-use pelton_data::batch_buffer::BatchBuffer;
-use pelton_state::join::build::Unit;
+use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema};
+use pelton_state::join::build::{TableRows, Unit};
 use pelton_state::join::{Bucket, BucketBuild, UNMATCHED};
 
 const BATCH_ROWS: usize = 16 * 1024;
@@ -20,6 +22,13 @@ const REPEATS: usize = 5;
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn main() {
+    if std::env::args().nth(1).is_some_and(|first| first == "load") {
+        let mut arguments = std::env::args().skip(2);
+        let mut number =
+            |otherwise: usize| arguments.next().map_or(otherwise, |number| number.parse().expect("a number"));
+        let (rows, workers) = (number(10_000_000), number(2));
+        return load(rows, workers, std::env::args().nth(4).is_some());
+    }
     let mut arguments = std::env::args().skip(1).map(|number| number.parse().expect("a number"));
     let (rows, workers) = (arguments.next().unwrap_or(10_000_000), arguments.next().unwrap_or(2));
     println!(
@@ -39,6 +48,48 @@ fn main() {
     for workers in [1, workers] {
         compare("strings, 1 a key", &batches, workers, false);
     }
+}
+
+/// Loads a table of so many rows.
+fn load(rows: usize, workers: usize, is_dense: bool) {
+    let schema = Arc::new(Schema::new(["k", "v"].map(|name| Field::new(name, DataType::Int64, false)).to_vec()));
+    let step = (((rows * 5 / 8) | 1)..).step_by(2).find(|&step| divisor(step as u64, rows as u64) == 1).unwrap_or(1);
+    let mut table = TableRows::new(schema.clone());
+    let (mut making, began) = (0.0, Instant::now());
+    for first in (0..rows).step_by(BATCH_ROWS) {
+        let (batch, seconds) = timed(|| {
+            let numbers: Vec<u64> = (first..rows.min(first + BATCH_ROWS))
+                .map(|row| (row as u128 * step as u128 % rows as u128) as u64)
+                .collect();
+            let values: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers.iter().map(|&number| number as i64)));
+            RecordBatch::try_new(schema.clone(), vec![integers(&numbers, 8, is_dense), values]).expect("two columns")
+        });
+        making += seconds;
+        table.push(&batch).expect("the columns are those of the table");
+    }
+    let pushed = began.elapsed().as_secs_f64() - making;
+    let raw = table.bytes();
+    let (bucket, indexed) = timed(|| {
+        let mut build = BucketBuild::of_table(table, &[0]);
+        while !build.is_built() {
+            run(build.units(workers), workers);
+            build.advance().expect("all batches have the same columns");
+        }
+        build.finish()
+    });
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let memory = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name));
+        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
+        kilobytes.map_or(f64::NAN, |kilobytes| kilobytes * 1024.0 / raw as f64)
+    };
+    println!(
+        "{rows} rows, {workers} threads: {:.1} M rows/s (appended in {pushed:.2} s, indexed in {indexed:.2} s); in parts of the rows: index {:.2}, at rest {:.2}, at the peak {:.2}",
+        rows as f64 / (pushed + indexed) / 1e6,
+        (bucket.bytes() - raw) as f64 / raw as f64,
+        memory("VmRSS"),
+        memory("VmHWM"),
+    );
 }
 
 /// A key for each number, close together or not.
@@ -117,9 +168,9 @@ fn timed<R>(work: impl FnOnce() -> R) -> (R, f64) {
 }
 
 fn built(batches: &[RecordBatch], workers: usize) -> Bucket {
-    let mut rows = BatchBuffer::default();
-    batches.iter().for_each(|batch| rows.push(batch.clone()));
-    let mut build = BucketBuild::new(batches[0].schema(), rows, &[0], None);
+    let mut rows = TableRows::new(batches[0].schema());
+    batches.iter().for_each(|batch| rows.push(batch).expect("all batches have the same columns"));
+    let mut build = BucketBuild::of_table(rows, &[0]);
     while !build.is_built() {
         run(build.units(workers), workers);
         build.advance().expect("all batches have the same columns");

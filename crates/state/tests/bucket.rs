@@ -13,6 +13,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use pelton_data::batch_buffer::BatchBuffer;
 use pelton_data::join::JoinKind;
 use pelton_data::{TimeColumn, TimeRange};
+use pelton_state::join::build::TableRows;
 use pelton_state::join::matching::Retain;
 use pelton_state::join::{Bucket, BucketBuild, BucketRow, Buckets, Shape, UNMATCHED};
 use proptest::prelude::*;
@@ -92,6 +93,14 @@ fn built(batches: Vec<RecordBatch>, key_columns: &[usize], workers: usize) -> Bu
     bucket
 }
 
+/// A bucket of batches that are appended to each other.
+fn loaded(batches: &[RecordBatch], key_columns: &[usize]) -> Bucket {
+    let mut rows = TableRows::new(batches[0].schema());
+    batches.iter().for_each(|batch| rows.push(batch).unwrap());
+    assert_eq!(rows.rows(), batches.iter().map(RecordBatch::num_rows).sum::<usize>());
+    BucketBuild::of_table(rows, key_columns).complete().unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: if cfg!(miri) { 12 } else { 200 }, failure_persistence: None, ..ProptestConfig::default()
@@ -132,6 +141,8 @@ proptest! {
         of_parts.probe(&probed, selection, rows, keep_unmatched, &mut out_rows, &mut out_matches);
         prop_assert_eq!((&out_rows, &out_matches), (&expected_rows, &expected_matches));
         prop_assert_eq!((of_parts.columns(), of_parts.shape()), (&batch, bucket.shape()));
+
+        prop_assert_eq!(format!("{:?}", loaded(&parts, &key_columns)), format!("{of_parts:?}"));
 
         // As several buckets: the rows of the first come before those of the second, as they do in one.
         let buckets = Buckets::new(parts.into_iter().map(|part| Arc::new(Bucket::new(part, &key_columns))).collect());
@@ -294,7 +305,27 @@ fn memory_is_known_before_each_step() {
     // Both columns are there twice, where two threads put them together; a divided row has a word and a number, and a key two slots of 16 bytes.
     assert_eq!((copies, extents, counts, divided), (columns, 0, 0, 60_000 * 12));
     assert!((divided..divided + 2 * 32 * 60_000).contains(&keys), "{keys}");
-    assert_eq!((slots, built), (60_000 * (12 + 32) + 4 * 16, build.finish().bytes() - columns));
+    assert!((60_000 * 32 + 4 * 16..60_000 * (12 + 32) + 4 * 16).contains(&slots), "{slots}: rows are given back");
+    assert_eq!(built, build.finish().bytes() - columns);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many rows")]
+fn the_rows_of_a_table_are_there_once_while_it_is_loaded() {
+    let rows = large(300_000, 1 << 40, false);
+    let mut loaded = TableRows::new(rows.schema());
+    (0..30).for_each(|part| loaded.push(&rows.slice(part * 10_000, 10_000)).unwrap());
+    let columns = 300_000 * 16;
+    assert_eq!((loaded.rows(), loaded.bytes()), (300_000, columns));
+    let mut build = BucketBuild::of_table(loaded, &[0]);
+    assert_eq!(build.bytes(2), columns, "no column is copied");
+    while !build.is_built() {
+        build.units(2).into_iter().for_each(|unit| unit());
+        build.advance().unwrap();
+    }
+    let bucket = build.finish();
+    assert_eq!(bucket.columns(), &rows);
+    assert!((columns + 300_000 * 32..columns + 300_000 * 36).contains(&bucket.bytes()), "{}", bucket.bytes());
 }
 
 #[test]

@@ -73,7 +73,7 @@ mod snapshot;
 
 pub(crate) mod hash;
 
-mod region;
+pub(crate) mod region;
 
 mod spread;
 

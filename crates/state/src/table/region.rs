@@ -18,7 +18,7 @@ struct CacheLine;
 
 /// Bytes that this value owns, zero at first. It does not move.
 #[derive(Debug)]
-pub(super) struct Region {
+pub(crate) struct Region {
     start: NonNull<u8>,
     bytes: usize,
 }
@@ -30,7 +30,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// No memory.
-    pub(super) const fn empty() -> Region {
+    pub(crate) const fn empty() -> Region {
         Region { start: NonNull::<CacheLine>::dangling().cast(), bytes: 0 }
     }
 
@@ -45,7 +45,7 @@ impl Region {
 
     /// Becomes as long as `bytes`, which must not be less than it has: zeros follow what it holds. Only these need fresh memory where the
     /// region is large. Its memory may move.
-    pub(super) fn grow(&mut self, bytes: usize) {
+    pub(crate) fn grow(&mut self, bytes: usize) {
         assert!(bytes >= self.bytes);
         if is_mapped(self.bytes) {
             self.start = remap(self.start, self.bytes, bytes);
@@ -58,11 +58,11 @@ impl Region {
         *self = longer;
     }
 
-    pub(super) fn as_ptr(&self) -> *mut u8 {
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 

@@ -44,23 +44,38 @@ enum Stage {
     Built,
 }
 
-/// Rows partition by partition, each with the word of its key.
+/// Rows partition by partition.
 #[derive(Default)]
 struct Divided {
     /// Where each partition begins, and where the last ends.
     starts: Vec<usize>,
+    /// Each is given back when it has its slots.
+    partitions: Vec<Partition>,
+}
+
+/// The rows of a partition, each with the word of its key.
+#[derive(Default)]
+struct Partition {
     words: Vec<u64>,
     rows: Vec<u32>,
 }
 
+/// Bytes of a row in a partition.
+const DIVIDED_ROW_BYTES: usize = size_of::<u64>() + size_of::<u32>();
+
+impl Partition {
+    fn iter(&self) -> impl ExactSizeIterator<Item = (u64, u32)> {
+        self.words.iter().copied().zip(self.rows.iter().copied())
+    }
+}
+
 impl Divided {
-    fn partition(&self, partition: usize) -> impl ExactSizeIterator<Item = (u64, u32)> {
-        let range = self.starts[partition]..self.starts[partition + 1];
-        self.words[range.clone()].iter().copied().zip(self.rows[range].iter().copied())
+    fn lengths(&self) -> impl Iterator<Item = usize> {
+        self.starts.windows(2).map(|pair| pair[1] - pair[0])
     }
 
     fn largest(&self) -> usize {
-        self.starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+        self.lengths().max().unwrap_or(0)
     }
 }
 
@@ -91,7 +106,7 @@ impl HashedBuild {
             HashedKeys::Packed { packing, .. } => rows * packing.width(),
         };
         let with_key = self.divided.starts.last().copied().unwrap_or(0);
-        let divided = with_key * (size_of::<u64>() + size_of::<u32>());
+        let divided = with_key * DIVIDED_ROW_BYTES;
         let slots = |keys: usize| slots_of(keys) * size_of::<Slot>();
         let built = size_of_val(self.list.as_slice()) + bytes_of_slots(&self.slots);
         packed
@@ -101,8 +116,11 @@ impl HashedBuild {
                 Stage::Keys(_) => divided + workers * slots(self.divided.largest()),
                 Stage::Slots { keys, are_unique } => {
                     let listed = if *are_unique { 0 } else { with_key + workers * self.divided.largest() };
-                    divided
-                        + keys.iter().map(|&keys| slots(keys) + size_of::<Box<[Slot]>>()).sum::<usize>()
+                    // A partition's rows are given back when it has its slots.
+                    let of_partition = |(&keys, rows): (&usize, usize)| slots(keys).max(rows * DIVIDED_ROW_BYTES);
+                    keys.iter().zip(self.divided.lengths()).map(of_partition).sum::<usize>()
+                        + keys.len() * size_of::<Box<[Slot]>>()
+                        + workers * self.divided.largest() * DIVIDED_ROW_BYTES
                         + listed * size_of::<u32>()
                 }
                 Stage::Built => built,
@@ -119,31 +137,36 @@ impl HashedBuild {
                 count_units(columns, &mut self.keys, partitioning, self.ranges.iter().zip(counts))
             }
             Stage::Divide(counts) => {
-                let Divided { words, rows, starts } = &mut self.divided;
-                let with_key = starts.last().copied().unwrap_or(0);
-                (*words, *rows) = (vec![0; with_key], vec![0; with_key]);
-                divide_units(columns, &self.keys, partitioning, self.ranges.iter().zip(counts), (words, rows))
+                let lengths = self.divided.lengths();
+                self.divided.partitions =
+                    lengths.map(|rows| Partition { words: vec![0; rows], rows: vec![0; rows] }).collect();
+                let partitions = &mut self.divided.partitions;
+                divide_units(columns, &self.keys, partitioning, self.ranges.iter().zip(counts), partitions)
             }
             Stage::Keys(keys) => {
                 keys.resize(partitioning.count(), 0);
                 let (divided, hashed) = (&self.divided, &self.keys);
                 let unit = |(range, keys): (Range<usize>, &'a mut [usize])| {
-                    Box::new(move || count_keys(hashed, partitioning, divided, range, keys)) as Unit<'a>
+                    let partitions = &divided.partitions[range];
+                    Box::new(move || count_keys(hashed, partitioning, partitions, keys)) as Unit<'a>
                 };
                 let parts = parts(keys, partitions.iter().map(|range| range.len()));
                 partitions.into_iter().zip(parts).map(unit).collect()
             }
             Stage::Slots { keys, are_unique } => {
                 self.slots.resize_with(partitioning.count(), Box::default);
-                let (divided, hashed, keys) = (&self.divided, &self.keys, &*keys);
-                self.list = vec![0; if *are_unique { 0 } else { divided.words.len() }];
-                let listed = |range: &Range<usize>| {
-                    if *are_unique { 0 } else { divided.starts[range.end] - divided.starts[range.start] }
-                };
+                let (hashed, keys, starts) = (&self.keys, &*keys, &self.divided.starts);
+                self.list = vec![0; if *are_unique { 0 } else { starts.last().copied().unwrap_or(0) }];
+                let listed =
+                    |range: &Range<usize>| if *are_unique { 0 } else { starts[range.end] - starts[range.start] };
                 let lists = parts(&mut self.list, partitions.iter().map(listed));
                 let slots = parts(&mut self.slots, partitions.iter().map(|range| range.len()));
-                let units = partitions.into_iter().zip(slots).zip(lists).map(|((range, slots), list)| {
-                    Box::new(move || fill_slots(hashed, partitioning, divided, (range, keys), slots, list)) as Unit<'a>
+                let divided = parts(&mut self.divided.partitions, partitions.iter().map(|range| range.len()));
+                let units = partitions.into_iter().zip(divided).zip(slots.into_iter().zip(lists));
+                let units = units.map(|((range, divided), (slots, list))| {
+                    let (keys, first) = (&keys[range.clone()], starts[range.start]);
+                    Box::new(move || fill_slots(hashed, partitioning, (divided, keys), slots, (list, first)))
+                        as Unit<'a>
                 });
                 units.collect()
             }
@@ -171,7 +194,7 @@ impl HashedBuild {
             }
             Stage::Divide(_) => Stage::Keys(Vec::new()),
             Stage::Keys(keys) => {
-                let are_unique = keys.iter().sum::<usize>() == self.divided.words.len();
+                let are_unique = keys.iter().sum::<usize>() == self.divided.starts.last().copied().unwrap_or(0);
                 Stage::Slots { keys, are_unique }
             }
             Stage::Slots { .. } | Stage::Built => {
@@ -252,11 +275,12 @@ fn divide_units<'a>(
     keys: &'a HashedKeys,
     partitioning: Partitioning,
     units: impl ExactSizeIterator<Item = (&'a Range<usize>, &'a mut Vec<u32>)>,
-    (mut words, mut rows): (&'a mut [u64], &'a mut [u32]),
+    partitions: &'a mut [Partition],
 ) -> Vec<Unit<'a>> {
     let units: Vec<(&Range<usize>, &mut Vec<u32>)> = units.collect();
     let mut parts: Vec<Vec<(&'a mut [u64], &'a mut [u32])>> = units.iter().map(|_| Vec::new()).collect();
-    for partition in 0..partitioning.count() {
+    for (partition, divided) in partitions.iter_mut().enumerate() {
+        let (mut words, mut rows) = (divided.words.as_mut_slice(), divided.rows.as_mut_slice());
         for ((_, counts), parts) in units.iter().zip(&mut parts) {
             let length = counts[partition] as usize;
             let taken = words.split_off_mut(..length).zip(rows.split_off_mut(..length));
@@ -317,16 +341,10 @@ fn insert(slots: &mut [Slot], keys: &HashedKeys, partitioning: Partitioning, (wo
 }
 
 /// Counts the different keys of some partitions.
-fn count_keys(
-    keys: &HashedKeys,
-    partitioning: Partitioning,
-    divided: &Divided,
-    partitions: Range<usize>,
-    counts: &mut [usize],
-) {
+fn count_keys(keys: &HashedKeys, partitioning: Partitioning, partitions: &[Partition], counts: &mut [usize]) {
     let mut slots = Vec::new();
-    for (partition, count) in partitions.zip(counts) {
-        let rows = divided.partition(partition);
+    for (partition, count) in partitions.iter().zip(counts) {
+        let rows = partition.iter();
         slots.clear();
         slots.resize(slots_of(rows.len()), Slot::default());
         for row in rows {
@@ -336,30 +354,31 @@ fn count_keys(
     }
 }
 
-/// Makes the slots of some partitions; `list` has the rows of each of their keys, one key after the other, and is empty where keys are unique.
+/// Makes the slots of some partitions, whose rows are given back; `list` has the rows of each of their keys, one key after the other, from the bucket's `first`
+/// listed row on, and is empty where keys are unique.
 fn fill_slots(
     keys: &HashedKeys,
     partitioning: Partitioning,
-    divided: &Divided,
-    (partitions, key_counts): (Range<usize>, &[usize]),
+    (partitions, key_counts): (&mut [Partition], &[usize]),
     slots: &mut [Box<[Slot]>],
-    list: &mut [u32],
+    (list, first): (&mut [u32], usize),
 ) {
-    let first = divided.starts[partitions.start];
-    let mut slots_of_rows = Vec::new();
-    for (partition, slots) in partitions.zip(slots) {
-        *slots = vec![Slot::default(); slots_of(key_counts[partition])].into_boxed_slice();
+    let (mut slots_of_rows, mut start) = (Vec::new(), first);
+    for ((partition, &keys_of_partition), slots) in partitions.iter_mut().zip(key_counts).zip(slots) {
+        let partition = std::mem::take(partition);
+        *slots = vec![Slot::default(); slots_of(keys_of_partition)].into_boxed_slice();
         if list.is_empty() {
-            divided.partition(partition).for_each(|row| _ = insert(slots, keys, partitioning, row));
+            partition.iter().for_each(|row| _ = insert(slots, keys, partitioning, row));
             continue;
         }
         slots_of_rows.clear();
-        slots_of_rows.extend(divided.partition(partition).map(|row| insert(slots, keys, partitioning, row) as u32));
-        let mut next = divided.starts[partition] as u32;
+        slots_of_rows.extend(partition.iter().map(|row| insert(slots, keys, partitioning, row) as u32));
+        let mut next = start as u32;
+        start += partition.rows.len();
         for Slot { matches, .. } in slots.iter_mut() {
             (matches.first, next) = (next, next + matches.count);
         }
-        for ((_, row), &slot) in divided.partition(partition).zip(&slots_of_rows) {
+        for ((_, row), &slot) in partition.iter().zip(&slots_of_rows) {
             let next = &mut slots[slot as usize].matches.first;
             list[*next as usize - first] = row;
             *next += 1;

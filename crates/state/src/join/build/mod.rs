@@ -1,10 +1,13 @@
 //! How a bucket is built: in steps, each of which is a number of units of work that any threads may do at the same time.
 //!
-//! The bucket is the same however many units there are. Before a step it is known what its memory is at most. In reading order: [`dense`], [`hashed`].
+//! The bucket is the same however many units there are. Before a step it is known what its memory is at most. In reading order: [`table`] (rows that
+//! are loaded), [`dense`], [`hashed`].
 
 mod dense;
 
 mod hashed;
+
+pub mod table;
 
 use std::ops::Range;
 
@@ -20,6 +23,7 @@ use pelton_data::time::TimeRange;
 
 use self::dense::DenseBuild;
 use self::hashed::HashedBuild;
+pub use self::table::TableRows;
 use super::UNMATCHED;
 use super::bucket::Bucket;
 use super::index::Index;
@@ -84,16 +88,34 @@ impl BucketBuild {
     /// # Panics
     /// Where there are more rows than 32 bits count.
     pub fn new(schema: SchemaRef, rows: BatchBuffer, key_columns: &[usize], time: Option<TimeColumn>) -> BucketBuild {
-        assert!(u32::try_from(rows.rows()).is_ok_and(|rows| rows < UNMATCHED), "row numbers have 32 bits");
         let (row_count, bytes) = (rows.rows(), rows.bytes());
-        let mut columns: Vec<Column> =
-            schema.fields().iter().map(|_| Column { parts: Vec::new(), whole: None }).collect();
+        let mut columns = vec![Vec::new(); schema.fields().len()];
         for batch in rows.into_batches() {
             let (_, arrays, _) = batch.into_parts();
-            columns.iter_mut().zip(arrays).for_each(|(column, array)| column.parts.push(array));
+            columns.iter_mut().zip(arrays).for_each(|(column, array)| column.push(array));
         }
+        BucketBuild::of_columns((schema, columns), (row_count, bytes), key_columns, time)
+    }
+
+    /// A bucket of rows that have been loaded, indexed by `key_columns`.
+    ///
+    /// # Panics
+    /// As [`BucketBuild::new`].
+    pub fn of_table(rows: TableRows, key_columns: &[usize]) -> BucketBuild {
+        let size = (rows.rows(), rows.bytes());
+        BucketBuild::of_columns(rows.into_columns(), size, key_columns, None)
+    }
+
+    fn of_columns(
+        (schema, columns): (SchemaRef, Vec<Vec<ArrayRef>>),
+        (rows, bytes): (usize, usize),
+        key_columns: &[usize],
+        time: Option<TimeColumn>,
+    ) -> BucketBuild {
+        assert!(u32::try_from(rows).is_ok_and(|rows| rows < UNMATCHED), "row numbers have 32 bits");
+        let columns = columns.into_iter().map(|parts| Column { parts, whole: None }).collect();
         let key_columns = key_columns.to_vec();
-        BucketBuild { schema, key_columns, time, rows: row_count, bytes, stage: Stage::Columns(columns) }
+        BucketBuild { schema, key_columns, time, rows, bytes, stage: Stage::Columns(columns) }
     }
 
     /// Bytes that the rows and what is made of them take at most when so many threads have done the next step.
@@ -101,8 +123,11 @@ impl BucketBuild {
         self.bytes
             + match &self.stage {
                 Stage::Columns(columns) => {
-                    // A thread has a column twice, until its parts are given back.
-                    let width = |column: &Column| column.parts.first().map_or(0, |part| row_bytes([part]));
+                    // A thread has a column twice, until its parts are given back. One part stays where it is.
+                    let width = |column: &Column| match column.parts.as_slice() {
+                        [] | [_] => 0,
+                        [part, ..] => row_bytes([part]),
+                    };
                     let mut widths: Vec<usize> = columns.iter().map(width).collect();
                     widths.sort_unstable_by(|one, other| other.cmp(one));
                     widths.iter().take(workers).sum::<usize>() * self.rows
