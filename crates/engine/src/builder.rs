@@ -37,18 +37,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use arrow::array::ArrayRef;
+use arrow::datatypes::Field;
 use datafusion_common::Column;
+use pelton_data::table_function::OutputRows;
 use pelton_plan::PlanError;
 use pelton_plan::query::builder::RelationBuilder;
 
 use crate::error::Error;
 use crate::query::Query;
 use crate::session::Session;
+use crate::table_function::table_function;
 
 pub use datafusion_common::ScalarValue;
 pub use datafusion_expr::{Expr, ExprFunctionExt, SortExpr, cast, lit, when};
 pub use pelton_plan::query::builder::{
-    CountWindow, JoinKind, OverWindow, RowWindow, TimeWindow, avg, count, count_all, max, min, sum,
+    CountWindow, JoinKind, OverWindow, RowWindow, TableCall, TimeWindow, avg, count, count_all, max, min, sum,
 };
 
 /// A column by its name, which is case sensitive, as in SQL. `table.column` is the column of a table or alias; a name
@@ -62,6 +66,17 @@ pub use pelton_plan::query::builder::{
 /// ```
 pub fn col(name: &str) -> Expr {
     Expr::Column(Column::from_qualified_name_ignore_case(name))
+}
+
+/// A call of a closure as a table function, for [`QueryBuilder::flat_map`]. Its arguments keep their types, and it returns these columns; otherwise it is as a
+/// function of [`Session::register_table_function`].
+///
+/// See [`QueryBuilder::flat_map`] for an example.
+pub fn table_call<F>(arguments: impl IntoIterator<Item = Expr>, returns: Vec<Field>, body: F) -> TableCall
+where
+    F: Fn(&[ArrayRef]) -> Result<OutputRows, String> + Send + Sync + 'static,
+{
+    TableCall::of(table_function("flat_map", None, returns, body), arguments)
 }
 
 /// A query under construction, and the session that it will run in.
@@ -260,7 +275,8 @@ impl QueryBuilder {
         self.then("top", |relation| relation.top(rows_max, order, keys))
     }
 
-    /// Joins with another query: `JOIN … ON`. One side must be a bounded table, which is loaded when the query starts.
+    /// Joins with another query: `JOIN … ON`. One side is a bounded table, which is loaded when the query starts; or both are streams, whose rows are in
+    /// windows, or near each other in time by a condition of `on`. Rows that are cut into windows match in the same window only.
     ///
     /// # Errors
     /// [`Error::Plan`] where `on` names no column of either side, or one that both have; [`Error::Usage`] where `other` belongs to another session.
@@ -280,6 +296,75 @@ impl QueryBuilder {
     pub fn join(self, other: QueryBuilder, kind: JoinKind, on: Expr) -> Result<QueryBuilder, Error> {
         self.check_session("join", &other)?;
         self.then("join", |relation| relation.join(other.relation, kind, on))
+    }
+
+    /// Replaces each row by the rows that a table function makes of it, with the function's columns behind the row's: `CROSS JOIN LATERAL TABLE(f(…))`, or
+    /// `CROSS JOIN UNNEST(…)`.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where the function does not take its arguments.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::{array::{AsArray, StringViewArray}, datatypes::{DataType, Field}};
+    /// use pelton::builder::{TableCall, col, table_call};
+    /// use pelton::function::OutputRows;
+    /// let session = pelton::Session::new();
+    /// let posts = session.push_table("posts", "text STRING, tags ARRAY<STRING>")?;
+    /// let tags = session.table("posts")?.flat_map(TableCall::unnest(col("tags")).named("t", ["tag"]).keep_unmatched())?;
+    /// // A closure gets the arguments of many rows, and says for each row of its own of which row it was made.
+    /// let words = table_call([col("text")], vec![Field::new("word", DataType::Utf8View, false)], |arguments| {
+    ///     let texts = arguments[0].as_string_view().iter().zip(0..);
+    ///     let words = texts.flat_map(|(text, row)| text.unwrap_or("").split(' ').map(move |word| (row, word)));
+    ///     let (input_rows, words): (Vec<u32>, Vec<&str>) = words.unzip();
+    ///     Ok(OutputRows { input_rows, columns: vec![Arc::new(StringViewArray::from(words))] })
+    /// });
+    /// let words = session.table("posts")?.flat_map(words)?.select([col("word")])?;
+    /// # tags.explain()?; words.explain()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn flat_map(self, call: TableCall) -> Result<QueryBuilder, Error> {
+        self.then("flat_map", |relation| relation.flat_map(&call))
+    }
+
+    /// Groups the rows of this query and of another by keys, and by window where both are cut into windows, for one aggregation over both. A row has NULLs
+    /// as the other side's columns, and 'left' or 'right' as the column `side`; an aggregate skips the NULLs, and `FILTER` tells the sides apart. A key is a
+    /// pair: an expression of this side, which names the column, and one of the other.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where an expression names no column of its side, or one side alone is cut into windows; [`Error::Usage`] where `other` belongs to
+    /// another session.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pelton::builder::{ExprFunctionExt, TimeWindow, col, count_all, lit, max};
+    /// let session = pelton::Session::new();
+    /// let sales = session.push_table("sales", "item INT, price INT, at TIMESTAMP(3), WATERMARK FOR at AS at")?;
+    /// let views = session.push_table("views", "page INT, at TIMESTAMP(3), WATERMARK FOR at AS at")?;
+    /// let minute = TimeWindow::tumble("at", Duration::from_mins(1));
+    /// let of_views = count_all().filter(col("side").eq(lit("right"))).build()?.alias("views");
+    /// let both = session
+    ///     .table("sales")?
+    ///     .window(minute.clone())?
+    ///     .co_group(session.table("views")?.window(minute)?, [(col("item"), col("page"))])?
+    ///     .aggregate([max(col("price")).alias("highest"), of_views])?;
+    /// # both.run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn co_group(
+        self,
+        other: QueryBuilder,
+        keys: impl IntoIterator<Item = (Expr, Expr)>,
+    ) -> Result<GroupedQueryBuilder, Error> {
+        self.check_session("co_group", &other)?;
+        let keys: Vec<(Expr, Expr)> = keys.into_iter().collect();
+        let names = keys.iter().map(|(key, _)| match key {
+            Expr::Column(column) => Expr::Column(Column::from_name(column.name.as_str())),
+            other => Expr::Column(Column::from_name(other.schema_name().to_string())),
+        });
+        let names: Vec<Expr> = names.collect();
+        let query = self.then("co_group", |relation| relation.co_group(other.relation, keys))?;
+        Ok(GroupedQueryBuilder { query, keys: names })
     }
 
     /// Appends the rows of another query: `UNION ALL`. Columns are matched by position.

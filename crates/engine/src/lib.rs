@@ -95,3 +95,8 @@ pub use push::PushSource;
 pub use query::{Query, Summary};
 pub use session::Session;
 pub use statement::{Outcome, Prepared};
+
+/// The examples of the book that are Rust.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/fluent-api.md")]
+struct FluentApi;

@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_expr::Expr;
 use pelton_plan::Catalog;
 use pelton_plan::parse::Statement;
-use pelton_plan::query::builder::{self, RelationBuilder};
+use pelton_plan::query::builder::{self, RelationBuilder, TableCall};
 use pelton_plan::query::{LOCAL_TIME_ZONE, Planned, check_computed_columns, check_view, plan_statements};
 use pelton_runtime::clock::Clock;
 use pelton_runtime::pool::Pool;
@@ -292,7 +292,7 @@ impl Session {
     where
         F: Fn(&[ArrayRef]) -> Result<OutputRows, String> + Send + Sync + 'static,
     {
-        self.known().catalog_mut().add_table_function(table_function(name, arguments, returns, body));
+        self.known().catalog_mut().add_table_function(table_function(name, Some(arguments), returns, body));
     }
 
     /// Begins a query over a table or view, to be extended by methods of [`QueryBuilder`].
@@ -342,6 +342,24 @@ impl Session {
     /// ```
     pub fn call(&self, function: &str, arguments: impl IntoIterator<Item = Expr>) -> Result<Expr, Error> {
         Ok(builder::call(&self.snapshot().catalog, function, arguments.into_iter().collect())?)
+    }
+
+    /// A call of a table function by its SQL name, for [`QueryBuilder::flat_map`]: a built-in one, or one of [`Session::register_table_function`].
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where none has that name.
+    ///
+    /// ```
+    /// use pelton::builder::{col, lit};
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let series = session.call_table("GENERATE_SERIES", [lit(1_i64), col("i")])?.named("s", ["n"]);
+    /// let query = session.table("numbers")?.flat_map(series)?;
+    /// # query.run()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn call_table(&self, function: &str, arguments: impl IntoIterator<Item = Expr>) -> Result<TableCall, Error> {
+        Ok(TableCall::by_name(&self.snapshot().catalog, function, arguments)?)
     }
 
     pub(crate) fn plan_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<Planned, Error> {

@@ -13,10 +13,10 @@ use pelton_plan::query::accepts;
 use crate::display::type_names;
 use crate::function::guarded;
 
-/// A table function: see [`crate::Session::register_table_function`].
+/// A table function: see [`crate::Session::register_table_function`]. Where there are no types of arguments, it takes any.
 pub(crate) fn table_function<F>(
     name: &str,
-    arguments: Vec<DataType>,
+    arguments: Option<Vec<DataType>>,
     returns: Vec<Field>,
     body: F,
 ) -> TableFunctionHandle
@@ -29,7 +29,7 @@ where
 
 struct OwnTableFunction<F> {
     name: String,
-    arguments: Vec<DataType>,
+    arguments: Option<Vec<DataType>>,
     returns: Vec<FieldRef>,
     body: F,
 }
@@ -49,7 +49,7 @@ where
     }
 
     fn argument_types(&self, given: &[DataType]) -> Result<Vec<DataType>, TableFunctionError> {
-        let (name, wanted) = (&self.name, &self.arguments);
+        let (name, Some(wanted)) = (&self.name, &self.arguments) else { return Ok(given.to_vec()) };
         let types: Vec<String> = wanted.iter().map(sql_name).collect();
         let hint = format!("write {name}({})", types.join(", "));
         if given.len() != wanted.len() {

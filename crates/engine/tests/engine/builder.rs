@@ -12,6 +12,8 @@ use crate::shown::rows;
 
 mod refusals;
 
+mod two_sides;
+
 const TABLES: &str = "
     CREATE TABLE bid (WATERMARK FOR dateTime AS dateTime - INTERVAL '1' SECOND)
         WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows' = '9200', 'pace' = 'flat-out');

@@ -26,9 +26,9 @@ const FUNCTIONS: &str = "ABS ACOS APPROX_COUNT_DISTINCT ARRAY ARRAY_AGG ARRAY_AP
     TYPEOF UNHEX UNIX_TIMESTAMP UNNEST UPPER URL_DECODE URL_ENCODE UUID VARIANCE VAR_POP VAR_SAMP WEEK YEAR";
 
 /// Names in a plan of functions that go by another in Flink.
-const STANDING_IN: &str = "btrim cast_as ceil_in_zone ceil_to character_decode character_encode date_part ends_with floor_in_zone floor_to \
-    from_unixtime_in_zone length_between like_pattern nvl random \
-    regexp_like signum similar_pattern starts_with stddev strict_cast_as strpos substr substring_from timestamp_to_string \
+const STANDING_IN: &str = "array_of btrim cast_as ceil_in_zone ceil_to character_decode character_encode date_part ends_with fit_nested floor_in_zone \
+    floor_to from_unixtime_in_zone item length_between like_pattern map_of nvl random \
+    regexp_like row_field signum similar_pattern starts_with stddev strict_cast_as strpos substr substring_from timestamp_to_string \
     timestampadd_time timestampdiff_micros to_timestamp_ltz_micros trunc try_cast_as unix_timestamp_in_zone var";
 
 /// As [`function_note`], for a function that is known by its name in a plan only.

@@ -3,6 +3,8 @@
 //! Each call adds to DataFusion's logical plan what the SQL front end adds for the clause it is named after; from there on
 //! both go the same way. Expressions are DataFusion's, so what a query's text cannot hold is refused here.
 
+mod flat_map;
+
 mod over;
 
 mod top;
@@ -18,6 +20,7 @@ use datafusion_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder, SortExpr}
 
 use crate::bind::aggregate_functions::{instead_of, is_planned};
 use crate::bind::context::Context;
+use crate::bind::flat_map::{FlatMapNode, built_in};
 use crate::bind::foreign::Foreign;
 use crate::bind::spelling::Aliases;
 use crate::bind::table_scan::TableScanSource;
@@ -38,6 +41,7 @@ use crate::parse::Named;
 use crate::pipeline::OutputTarget;
 use crate::query::{Planned, lower_plan, note_options, on_deep_stack};
 
+pub use crate::query::builder::flat_map::TableCall;
 pub use crate::query::builder::over::OverWindow;
 pub use crate::query::builder::window::{CountWindow, RowWindow, TimeWindow};
 pub use datafusion_functions_aggregate::expr_fn::{avg, count, max, min, sum};
@@ -47,6 +51,12 @@ fn foreign_functions(plan: &LogicalPlan, catalog: &Catalog) -> Notes {
     let mut foreign = Notes::default();
     // The plan is well-formed: the walk visits its nodes and fails at none.
     let _ = plan.apply(|node| {
+        let called = FlatMapNode::of(node).map(|node| node.call.function.0.name());
+        if let Some(name) = called.filter(|name| catalog.table_function(name).is_none() && built_in(name).is_some())
+            && let Some(note) = flink::function_note(name)
+        {
+            foreign.add(None, note);
+        }
         for expression in node.expressions() {
             let _ = expression.apply(|part| {
                 let name = match part {
@@ -88,6 +98,8 @@ pub enum JoinKind {
     Left,
     /// All rows of the right side, with NULLs where they have no match.
     Right,
+    /// All rows of both sides, with NULLs where they have no match.
+    Full,
 }
 
 impl RelationBuilder {
@@ -204,7 +216,7 @@ impl RelationBuilder {
         Ok(RelationBuilder { plan, aggregated: Some(columns), bounds: None })
     }
 
-    /// `JOIN … ON`: rows of both sides that match. One side is a bounded table, which is loaded when the query starts.
+    /// `JOIN … ON`: rows of both sides that match. Rows that are both cut into windows match in the same window only.
     ///
     /// # Errors
     /// [`PlanError`] where `on` names no column of either side, or one that both have.
@@ -214,9 +226,24 @@ impl RelationBuilder {
             JoinKind::Inner => JoinType::Inner,
             JoinKind::Left => JoinType::Left,
             JoinKind::Right => JoinType::Right,
+            JoinKind::Full => JoinType::Full,
         };
-        let plan = step(std::slice::from_ref(&on), || {
-            LogicalPlanBuilder::from(self.selected()?).join_on(other.selected()?, kind, [on.clone()])?.build()
+        // Rows of windows are joined by window as well.
+        let same_window = match (&self.bounds, &other.bounds) {
+            (Some(left), Some(right)) => {
+                if left[0].relation.is_none() || right[0].relation.is_none() || left[0] == right[0] {
+                    let message = "both sides are cut into windows, and their windows need names that tell them apart";
+                    let hint = "name both sides behind window(…), as in alias(\"a\") and alias(\"b\")";
+                    return Err(PlanError::invalid(None, message).with_hint(hint));
+                }
+                let pairs = left.iter().cloned().zip(right.iter().cloned());
+                pairs.map(|(left, right)| Expr::Column(left).eq(Expr::Column(right))).collect()
+            }
+            _ => Vec::new(),
+        };
+        let on: Vec<Expr> = same_window.into_iter().chain([on]).collect();
+        let plan = step(&on, || {
+            LogicalPlanBuilder::from(self.selected()?).join_on(other.selected()?, kind, on.clone())?.build()
         })?;
         Ok(RelationBuilder { plan, aggregated: None, bounds: self.bounds.or(other.bounds) })
     }
@@ -500,7 +527,7 @@ fn check_part(part: &Expr, allowed: Allowed) -> Result<(), PlanError> {
             refuse(&format!("{} … OVER outside of select", call.fun.name().to_uppercase()), "compute it with select")
         }
         Expr::GroupingSet(_) => refuse("GROUPING SETS", "insert once for each set of keys"),
-        Expr::Unnest(_) => refuse("UNNEST", "have one row for each element in the input"),
+        Expr::Unnest(_) => refuse("UNNEST in an expression", "call flat_map(TableCall::unnest(column))"),
         Expr::Placeholder(_) | Expr::ScalarVariable(..) => {
             refuse("a parameter in an expression", "write its value with lit")
         }
