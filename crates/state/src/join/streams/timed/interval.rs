@@ -14,6 +14,9 @@ use crate::key_numbers::KeyNumbers;
 /// With fewer keys, or entries of rings, than this, none are looked for that nobody needs.
 const SWEPT_MIN: usize = 4096;
 
+/// How many rows before its own the ring of a row's key is prefetched.
+const AHEAD: usize = 8;
+
 /// Pairs of rows that are near each other.
 #[derive(Debug)]
 pub(super) struct IntervalJoin {
@@ -77,6 +80,9 @@ impl IntervalJoin {
             work -= self.expire(sides, row.time, found, work);
             if work == 0 {
                 break;
+            }
+            if let Some(key) = sides[side.port()].key_ahead(AHEAD) {
+                self.rings.iter().for_each(|rings| rings.prefetch(key));
             }
             work = work.saturating_sub(1 + self.join_row(side, row, found));
             sides[side.port()].skip(1);

@@ -2,6 +2,8 @@
 
 use pelton_data::Micros;
 
+use crate::vector::prefetch;
+
 /// A row that may match.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
@@ -34,6 +36,14 @@ impl Rings {
     /// Makes room for so many keys.
     pub fn resize(&mut self, keys: usize) {
         self.rings.resize(keys, Ring::default());
+    }
+
+    /// Prefetches where the rows of a key begin.
+    #[inline(always)]
+    pub fn prefetch(&self, key: u32) {
+        if let Some(ring) = self.rings.get(key as usize) {
+            prefetch(self.arena.as_ptr().wrapping_add((ring.start + ring.head) as usize).cast());
+        }
     }
 
     /// Adds a row of a key, not earlier than the others.
@@ -97,10 +107,7 @@ impl Rings {
             ring.head = (ring.head + 1) & (ring.capacity - 1);
             ring.length -= 1;
         }
-        if ring.length == 0 {
-            self.free(ring);
-            ring = Ring::default();
-        }
+        // An empty ring keeps its place: most keys come again soon, and sweeping gives the others back.
         self.rings[key as usize] = ring;
         ring
     }

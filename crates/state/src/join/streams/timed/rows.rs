@@ -180,6 +180,12 @@ impl SideRows {
         self.fresh.times.get(at).map(|&time| Row { number: self.next, time, key: self.fresh.keys[at] })
     }
 
+    /// The key of the row so many behind it.
+    #[inline(always)]
+    pub fn key_ahead(&self, rows: usize) -> Option<u32> {
+        self.fresh.keys.get(self.fresh.at + rows).copied()
+    }
+
     /// Goes on to the row behind it.
     #[inline(always)]
     pub fn skip(&mut self, rows: usize) {
