@@ -78,10 +78,12 @@ impl<'a> Pairs<'a> {
         if lefts.is_empty() {
             return Ok(BooleanBuffer::new_unset(0));
         }
-        let columns = residual.columns.iter().zip(residual.schema.fields()).map(|(&(side, column), field)| {
-            let rows = if side == Side::Left { lefts } else { rights };
-            self.column(side, column, rows, field.data_type())
-        });
+        let chosen = self.choose(lefts, rights);
+        let columns = residual
+            .columns
+            .iter()
+            .zip(residual.schema.fields())
+            .map(|(&(side, column), field)| chosen[side.port()].column(column, field.data_type()));
         let columns = columns.collect::<Result<Vec<_>, _>>().map_err(unexpected)?;
         (residual.test)(&batch(&residual.schema, columns, lefts.len()).map_err(unexpected)?)
     }
@@ -98,8 +100,9 @@ impl<'a> Pairs<'a> {
         window: Option<(Micros, Micros)>,
     ) -> Result<RecordBatch, KernelError> {
         let rows_of = |side: Side| if side == Side::Left { lefts } else { rights };
+        let chosen = self.choose(lefts, rights);
         let columns = spec.columns.iter().zip(spec.schema.fields()).map(|(column, field)| match *column {
-            JoinColumn::Of(side, column) => self.column(side, column, rows_of(side), field.data_type()),
+            JoinColumn::Of(side, column) => chosen[side.port()].column(column, field.data_type()),
             JoinColumn::Window(bound, side) => {
                 let (start, end) = window.expect("pairs of windows are in one");
                 let micros = match bound {
@@ -115,29 +118,48 @@ impl<'a> Pairs<'a> {
         batch(&spec.schema, columns, lefts.len()).map_err(unexpected)
     }
 
-    /// A column of one side in these rows.
-    fn column(
-        &self,
-        side: Side,
-        column: usize,
-        rows: &[BucketRow],
-        data_type: &DataType,
-    ) -> Result<ArrayRef, ArrowError> {
-        let batches = self.sides[side.port()];
-        let taken = match batches {
-            [] => new_null_array(data_type, rows.len()),
-            [only] => take(only.column(column), &row_numbers(rows), None)?,
+    fn choose(&self, lefts: &[BucketRow], rights: &[BucketRow]) -> [ChosenRows<'a>; 2] {
+        [ChosenRows::new(self.sides[0], lefts), ChosenRows::new(self.sides[1], rights)]
+    }
+}
+
+/// Rows of one side, as all of its columns are taken.
+enum ChosenRows<'a> {
+    /// So many, none of which is there.
+    Unmatched(usize),
+    OfOne(&'a RecordBatch, UInt32Array),
+    OfSeveral {
+        batches: &'a [RecordBatch],
+        /// Batch and row; the batch behind all others is a NULL.
+        rows: Vec<(usize, usize)>,
+        has_unmatched: bool,
+    },
+}
+
+impl<'a> ChosenRows<'a> {
+    fn new(batches: &'a [RecordBatch], rows: &[BucketRow]) -> ChosenRows<'a> {
+        match batches {
+            [] => ChosenRows::Unmatched(rows.len()),
+            [only] => ChosenRows::OfOne(only, row_numbers(rows)),
             several => {
-                let unmatched = new_null_array(several[0].column(column).data_type(), 1);
-                let arrays = several.iter().map(|batch| batch.column(column).as_ref()).chain([unmatched.as_ref()]);
-                let indices: Vec<(usize, usize)> = rows
-                    .iter()
-                    .map(|row| match *row {
-                        BucketRow::UNMATCHED => (several.len(), 0),
-                        BucketRow { bucket, row } => (bucket as usize, row as usize),
-                    })
-                    .collect();
-                interleave(&arrays.collect::<Vec<&dyn Array>>(), &indices)?
+                let place = |row: &BucketRow| match *row {
+                    BucketRow::UNMATCHED => (several.len(), 0),
+                    BucketRow { bucket, row } => (bucket as usize, row as usize),
+                };
+                let has_unmatched = rows.contains(&BucketRow::UNMATCHED);
+                ChosenRows::OfSeveral { batches, rows: rows.iter().map(place).collect(), has_unmatched }
+            }
+        }
+    }
+
+    fn column(&self, column: usize, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+        let taken = match self {
+            ChosenRows::Unmatched(count) => new_null_array(data_type, *count),
+            ChosenRows::OfOne(batch, rows) => take(batch.column(column), rows, None)?,
+            ChosenRows::OfSeveral { batches, rows, has_unmatched } => {
+                let unmatched = has_unmatched.then(|| new_null_array(batches[0].column(column).data_type(), 1));
+                let arrays = batches.iter().map(|batch| batch.column(column).as_ref()).chain(unmatched.as_deref());
+                interleave(&arrays.collect::<Vec<&dyn Array>>(), rows)?
             }
         };
         Ok(align_bits(taken))
