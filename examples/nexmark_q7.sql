@@ -15,12 +15,13 @@ CREATE TABLE bid (
     'seed' = '7'
 );
 
+-- The last millisecond of a window is the time attribute of its results: the bounds are the window's start and end.
 SELECT b.auction, b.bidder, b.price, b.dateTime
 FROM bid AS b
 JOIN (
-    SELECT MAX(price) AS highest, window_end AS ended
+    SELECT MAX(price) AS highest, window_time
     FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
-    GROUP BY window_start, window_end
+    GROUP BY window_start, window_end, window_time
 ) AS top
     ON b.price = top.highest
-WHERE b.dateTime BETWEEN top.ended - INTERVAL '10' SECOND AND top.ended;
+WHERE b.dateTime BETWEEN top.window_time - INTERVAL '9.999' SECOND AND top.window_time + INTERVAL '0.001' SECOND;
