@@ -1,7 +1,7 @@
 //! Types and values as Flink has them, in DataFusion's logical plan.
 //!
 //! Types of operands are made to agree (`optimize`, `flink_types`, `common_types`, `comparisons`, `decimals`, `literals`, `lengths`), casts and functions of instants go by the clocks of the
-//! session's zone (`zone`), the two zeros of floats are one (`zeros`), and expressions are simplified (`simplify`, `memberships`, `fractions`). INTERSECT and EXCEPT become aggregations (`set_operations`), subqueries joins (`subqueries`).
+//! session's zone (`zone`), the two zeros of floats are one (`zeros`), and expressions are simplified (`simplify`, `memberships`, `fractions`). INTERSECT and EXCEPT become aggregations (`set_operations`), subqueries joins (`subqueries`); what joins tables stands above the join (`flat_map_filters`).
 
 pub(crate) mod common_types;
 
@@ -12,6 +12,8 @@ pub(crate) mod conditions;
 pub(crate) mod decimals;
 
 pub(crate) mod deferred_casts;
+
+pub(crate) mod flat_map_filters;
 
 pub(crate) mod flink_types;
 

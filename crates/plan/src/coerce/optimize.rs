@@ -17,6 +17,7 @@ use datafusion_optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion_optimizer::{Analyzer, Optimizer, OptimizerContext};
 
 use crate::coerce::conditions;
+use crate::coerce::flat_map_filters::below_flat_maps;
 use crate::coerce::flink_types::flink_types;
 use crate::coerce::set_operations::as_aggregations;
 use crate::coerce::simplify::CONFIGURATION;
@@ -59,7 +60,7 @@ fn prepare_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
         return Ok(plan);
     }
     let context = OptimizerContext::new_with_config_options(CONFIGURATION.clone()).with_max_passes(1);
-    JOIN_RULES.optimize(equal_nulls(plan)?, &context, |_, _| {})
+    JOIN_RULES.optimize(equal_nulls(below_flat_maps(plan)?)?, &context, |_, _| {})
 }
 
 /// Writes `IS NOT DISTINCT FROM` in conditions of joins, those of `FROM a, b WHERE …` among them, with equalities, by which rows are looked up. DataFusion's
