@@ -19,6 +19,12 @@ SHOWN_MAX = 10
 RELATIVE_TOLERANCE = 1e-9
 
 
+def copy(raw: pathlib.Path, laid_out: pathlib.Path) -> None:
+    """A file that can be replaced by a later layout, whoever may write the raw one."""
+    laid_out.unlink(missing_ok=True)
+    shutil.copyfile(raw, laid_out)
+
+
 def equity_ticks_2013(raw: pathlib.Path, data: pathlib.Path) -> None:
     """All trades in one file and all quotes in another, in order of time; the raw files are one a symbol and day, which only their names tell."""
     symbol = "upper(regexp_extract(filename, '_([a-z]+)_', 1))"
@@ -62,20 +68,20 @@ def equity_ticks_2013(raw: pathlib.Path, data: pathlib.Path) -> None:
 
 
 def google_cluster_task_events(raw: pathlib.Path, data: pathlib.Path) -> None:
-    shutil.copy(raw / "google-cluster-data.txt", data / "task_events.txt")
+    copy(raw / "google-cluster-data.txt", data / "task_events.txt")
 
 
 def debs2014_smart_grid(raw: pathlib.Path, data: pathlib.Path) -> None:
-    shutil.copy(raw / "smartgrid-data.txt", data / "smart_grid.txt")
+    copy(raw / "smartgrid-data.txt", data / "smart_grid.txt")
 
 
 def linear_road_lightsaber(raw: pathlib.Path, data: pathlib.Path) -> None:
-    shutil.copy(raw / "lrb-data-small-ht.txt", data / "reports.txt")
+    copy(raw / "lrb-data-small-ht.txt", data / "reports.txt")
 
 
 def linear_road_driver_sample(raw: pathlib.Path, data: pathlib.Path) -> None:
-    shutil.copy(raw / "as_logged_20000.csv", data / "reports_as_logged.csv")
-    shutil.copy(raw / "lr_0_323s_sorted.csv", data / "reports_sorted.csv")
+    copy(raw / "as_logged_20000.csv", data / "reports_as_logged.csv")
+    copy(raw / "lr_0_323s_sorted.csv", data / "reports_sorted.csv")
 
 
 def wikipedia_edits_2015(raw: pathlib.Path, data: pathlib.Path) -> None:
@@ -85,11 +91,11 @@ def wikipedia_edits_2015(raw: pathlib.Path, data: pathlib.Path) -> None:
 
 
 def apache_access_log(raw: pathlib.Path, data: pathlib.Path) -> None:
-    shutil.copy(raw / "apache_logs.gz", data / "access.log.gz")
+    copy(raw / "apache_logs.gz", data / "access.log.gz")
 
 
 def nyc_taxi_2013(raw: pathlib.Path, data: pathlib.Path) -> None:
-    shutil.copy(raw / "debs2015_first_10k.csv", data / "trips.csv")
+    copy(raw / "debs2015_first_10k.csv", data / "trips.csv")
 
 
 LAYOUTS = [
