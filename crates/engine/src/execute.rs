@@ -39,6 +39,7 @@ use crate::event_time::with_computed_time;
 use crate::inserts::Inserts;
 use crate::program_tables::ProgramTables;
 use crate::query::Query;
+use crate::reload::Reloading;
 use crate::results::{self, Results};
 use crate::settings::{Settings, WindowChoice};
 use crate::table::{Destination, Opened, Origin, WatermarkOptions};
@@ -67,6 +68,7 @@ pub(crate) struct Unstarted {
     lookups: Arc<Lookups>,
     kernels: Vec<Arc<KernelSlot>>,
     held: Vec<Held>,
+    reloading: Option<Reloading>,
     budget: Budget,
     unread: Unread,
     options: RunOptions,
@@ -81,17 +83,18 @@ pub(crate) fn prepare(program: Program, surroundings: &Surroundings<'_>) -> Resu
     let surroundings = &Surroundings { budget: &budget, ..*surroundings };
     let options = surroundings.pool.run_options();
     let unread = Unread::new(budget.clone());
-    let (lookups, held) = lookups::load_all(&program.lookups, &budget, surroundings.pool.workers(), |table| {
+    let (lookups, mut held) = lookups::load_all(&program.lookups, &budget, surroundings.pool.workers(), |table| {
         read_table(table, surroundings)
     })?;
     let (program, lookups) = (Arc::new(program), Arc::new(lookups));
     let kernels = tier::kernels(&program, &lookups, surroundings.settings, surroundings.pool)?;
+    let reloading = Reloading::new((&program, &kernels), (&lookups, &mut held), surroundings)?;
     let (sinks, sources) = (VecDeque::new(), VecDeque::new());
-    Ok(Unstarted { program, lookups, kernels, held, budget, unread, options, sinks, sources })
+    Ok(Unstarted { program, lookups, kernels, held, reloading, budget, unread, options, sinks, sources })
 }
 
 /// Runs the program of a table that is joined with. Its rows are final.
-fn read_table(
+pub(crate) fn read_table(
     table: &LookupTable,
     surroundings: &Surroundings<'_>,
 ) -> Result<impl Iterator<Item = Result<RecordBatch, Error>> + use<>, Error> {
@@ -109,7 +112,7 @@ fn read_table(
 /// Starts a program that is prepared and whose tables are open. Takes the tables that the user of the session has opened: no other query gets them.
 pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
     unstarted.check_program_tables(surroundings)?;
-    let Unstarted { program, lookups, kernels, held, budget, unread, options, sinks, sources } = unstarted;
+    let Unstarted { program, lookups, kernels, held, reloading, budget, unread, options, sinks, sources } = unstarted;
     let (settings, waker) = (surroundings.settings, options.waker.clone());
     let Tables { sinks, sources, results } = take_tables(&program, surroundings, (sinks, sources), &unread, &waker)?;
     let stories = kernels.iter().enumerate().map(|(index, kernel)| (program.pipeline_name(index), kernel.stories()));
@@ -142,7 +145,11 @@ pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Re
     };
     let inserts = Inserts::of(&program);
     let schema = result_schema(&program);
-    Ok(Query::new(Run::start(graph, options, surroundings.pool), schema, results, stories, inserts))
+    let query = Query::new(Run::start(graph, options, surroundings.pool), schema, results, stories, inserts);
+    if let Some(reloading) = reloading {
+        reloading.start(query.weak());
+    }
+    Ok(query)
 }
 
 /// What a program has opened.

@@ -42,6 +42,8 @@ mod execute;
 
 mod lookups;
 
+mod reload;
+
 mod inserts;
 
 mod tier;

@@ -29,13 +29,16 @@ pub(crate) fn load_all<R: Iterator<Item = Result<RecordBatch, Error>>>(
     Ok((Lookups::new(buckets), held))
 }
 
+/// A table, and what is charged for it.
+pub(crate) type Loaded = (Arc<Bucket>, Held);
+
 /// Indexes the rows of a table.
-fn load(
+pub(crate) fn load(
     table: &LookupTable,
     budget: &Budget,
     workers: usize,
     batches: impl Iterator<Item = Result<RecordBatch, Error>>,
-) -> Result<(Arc<Bucket>, Held), Error> {
+) -> Result<Loaded, Error> {
     let mut held = budget.held();
     let mut charge = |bytes: usize| {
         held.set(bytes, "join with fewer rows or columns").map_err(|error| {

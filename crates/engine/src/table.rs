@@ -38,6 +38,12 @@ const ALIGNMENT_DRIFT: &str = "scan.watermark.alignment.max-drift";
 /// The options of the watermark, which are no connector's.
 const WATERMARK_OPTIONS: [&str; 4] = [IDLE_TIMEOUT, MAX_AHEAD, ALIGNMENT_GROUP, ALIGNMENT_DRIFT];
 
+/// The options of a table that is joined with, which are no connector's: it is loaded as a whole, and how often.
+const LOOKUP_CACHE: &str = "lookup.cache";
+const RELOAD_STRATEGY: &str = "lookup.full-cache.reload-strategy";
+const RELOAD_INTERVAL: &str = "lookup.full-cache.periodic-reload.interval";
+const LOOKUP_OPTIONS: [&str; 3] = [LOOKUP_CACHE, RELOAD_STRATEGY, RELOAD_INTERVAL];
+
 /// What the options of a table that has a watermark say about it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct WatermarkOptions {
@@ -93,9 +99,42 @@ pub(crate) fn watermark_options(definition: &TableDefinition) -> Result<Watermar
     Ok(WatermarkOptions { idle_timeout, ahead_max: ahead_max.map(micros), alignment })
 }
 
+/// How often a table is loaded again that is joined with; `None` where it is loaded once.
+pub(crate) fn reload_interval(catalog: &Catalog, name: &str) -> Result<Option<Duration>, Error> {
+    match catalog.get(name) {
+        Some(Relation::Table(table)) => lookup_options(&table.definition),
+        _ => Ok(None),
+    }
+}
+
+/// What the table's options say about how often it is loaded.
+fn lookup_options(definition: &TableDefinition) -> Result<Option<Duration>, Error> {
+    let failed = |error| refused(definition, error);
+    let options = Options::new(&definition.options);
+    let (cache, strategy) = (options.text(LOOKUP_CACHE), options.text(RELOAD_STRATEGY));
+    let interval = options.duration(RELOAD_INTERVAL).map_err(failed)?;
+    let missing = match (cache, strategy, interval) {
+        (None, Some(_), _) => Some((RELOAD_STRATEGY, LOOKUP_CACHE, "FULL")),
+        (None, None, Some(_)) => Some((RELOAD_INTERVAL, LOOKUP_CACHE, "FULL")),
+        (Some(_), None, Some(_)) => Some((RELOAD_INTERVAL, RELOAD_STRATEGY, "PERIODIC")),
+        (Some(_), Some(_), None) => Some((RELOAD_STRATEGY, RELOAD_INTERVAL, "10 min")),
+        _ => None,
+    };
+    if let Some((given, missing, example)) = missing {
+        return Err(failed(ConnectorError::option(given, format!("needs '{missing}' = '{example}' beside it"))));
+    }
+    if interval.is_some_and(|interval| interval.is_zero()) {
+        return Err(failed(ConnectorError::option(RELOAD_INTERVAL, "must be longer than 0".to_owned())));
+    }
+    Ok(interval)
+}
+
 /// The options that are the connector's.
 fn connector_options(definition: &TableDefinition) -> BTreeMap<String, String> {
-    let options = definition.options.iter().filter(|(name, _)| !WATERMARK_OPTIONS.contains(&name.as_str()));
+    let options = definition
+        .options
+        .iter()
+        .filter(|(name, _)| !WATERMARK_OPTIONS.contains(&name.as_str()) && !LOOKUP_OPTIONS.contains(&name.as_str()));
     options.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
@@ -106,6 +145,7 @@ pub(crate) fn define(mut definition: TableDefinition) -> Result<Table, Error> {
     }
     check_options(&definition).map_err(|error| refused(&definition, error))?;
     watermark_options(&definition)?;
+    lookup_options(&definition)?;
     if definition.has_inferred_columns() {
         infer(&mut definition)?;
     }

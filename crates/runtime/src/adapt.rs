@@ -125,7 +125,7 @@ pub struct AdaptOptions {
 
 /// Holds the code of a pipeline, which may change between any two tasks, and the tables that it looks rows up in.
 pub struct KernelSlot {
-    lookups: Arc<Lookups>,
+    lookups: Mutex<Arc<Lookups>>,
     driver: Mutex<Driver>,
     stories: Stories,
 }
@@ -197,12 +197,17 @@ impl KernelSlot {
     ) -> KernelSlot {
         let stories = Stories::default();
         let driver = Mutex::new(Driver::new(kernel, preparation, options, stories.clone()));
-        KernelSlot { lookups, driver, stories }
+        KernelSlot { lookups: Mutex::new(lookups), driver, stories }
     }
 
-    /// The tables that its code looks rows up in.
-    pub(crate) fn lookups(&self) -> &Lookups {
-        &self.lookups
+    /// The tables that the next task looks rows up in.
+    pub(crate) fn lookups(&self) -> Arc<Lookups> {
+        self.lookups.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the tables that its code looks rows up in, from the next task on, by others of the same columns and keys.
+    pub fn replace_lookups(&self, lookups: Arc<Lookups>) {
+        *self.lookups.lock().unwrap_or_else(PoisonError::into_inner) = lookups;
     }
 
     /// Replaces the generic code from the next task on.

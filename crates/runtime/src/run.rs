@@ -79,6 +79,12 @@ impl RunHandle {
         self.stop_with(Stop::Abort);
     }
 
+    /// Ends with an error that nothing of the graph has made.
+    pub fn fail(&self, error: RunError) {
+        self.0.state().fail(error);
+        self.stop_with(Stop::Abort);
+    }
+
     fn stop_with(&self, stop: Stop) {
         let mut state = self.0.state();
         if state.stop != Stop::Abort {

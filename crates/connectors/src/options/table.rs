@@ -149,6 +149,27 @@ const TABLE: &[OptionEntry] = &[
         Read,
         "A row whose event time is further ahead of the clock does not move the watermark.",
     ),
+    option(
+        "lookup.cache",
+        Choice(&["FULL"]),
+        "FULL",
+        Read,
+        "A bounded table that is joined with is loaded as a whole.",
+    ),
+    option(
+        "lookup.full-cache.reload-strategy",
+        Choice(&["PERIODIC"]),
+        "",
+        Read,
+        "A bounded table that is joined with is loaded again each interval. Needs `lookup.cache`.",
+    ),
+    option(
+        "lookup.full-cache.periodic-reload.interval",
+        Duration,
+        "",
+        Read,
+        "How long after a load the next begins. Needs `lookup.full-cache.reload-strategy`.",
+    ),
 ];
 
 const FILESYSTEM: &[OptionEntry] = &[

@@ -21,6 +21,7 @@ mod program_tables;
 mod queries;
 
 mod regions;
+mod reload;
 
 mod session;
 

@@ -187,13 +187,15 @@ impl Worker<'_> {
         let node = &shared.graph.pipelines[pipeline];
         let mut pick = node.kernel.pick();
         self.scratch.checks_nulls = pick.checks_nulls;
-        pick.sample(&blocks, node.kernel.lookups(), self.scratch);
+        // All blocks of a task find rows of the same tables.
+        let lookups = node.kernel.lookups();
+        pick.sample(&blocks, &lookups, self.scratch);
         let thread_ns = || shared.clock.thread_nanos();
         let misses_before = pick.is_measured.then(|| self.buffers.counters.misses()).flatten();
         let begun_ns = pick.is_measured.then(thread_ns);
         let (rows, count) = (blocks.iter().map(|(_, block)| block.rows() as u64).sum::<u64>(), blocks.len() as u64);
         let mut results = std::mem::take(&mut self.buffers.results);
-        let kernel = KernelCall { kernel: pick.kernel.as_ref(), lookups: node.kernel.lookups() };
+        let kernel = KernelCall { kernel: pick.kernel.as_ref(), lookups: &lookups };
         match shared.targets[pipeline] {
             TargetState::Stream { is_output: true, .. } => self.emit_together(kernel, &blocks, &mut results),
             target => {
