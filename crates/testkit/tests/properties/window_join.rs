@@ -37,6 +37,9 @@ struct Case {
     renews: bool,
 }
 
+/// A window, as start and end, and a row that counts in it.
+type Windowed<'r> = ((i64, i64), &'r Row);
+
 /// Both sides of what leaves, and the end of the window: the numbers of rows, which are in the column `f`.
 type Pair = (i64, Option<i64>, Option<i64>);
 
@@ -73,7 +76,7 @@ proptest! {
 }
 
 /// The rows of a side with the windows that they count in, those that end after the watermark before them; and how many are late for all of theirs.
-fn windowed<'r>(windows: &Windows, rows: &'r [Row]) -> (Vec<((i64, i64), &'r Row)>, u64) {
+fn windowed<'r>(windows: &Windows, rows: &'r [Row]) -> (Vec<Windowed<'r>>, u64) {
     let (mut watermark, mut late) = (i64::MIN, 0);
     let mut windowed = Vec::new();
     for row in rows {
@@ -102,7 +105,7 @@ fn expected(case: &Case) -> (Vec<Pair>, u64) {
             }
         }
     }
-    let alone = |side: usize, rows: &[((i64, i64), &Row)]| {
+    let alone = |side: usize, rows: &[Windowed<'_>]| {
         let alone = rows.iter().enumerate().filter(|(at, _)| !with_match[side].contains(at));
         alone.map(|(_, (window, row))| (window.1, number(row))).collect::<Vec<_>>()
     };
