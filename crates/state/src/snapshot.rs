@@ -104,6 +104,25 @@ pub fn restore(state: &mut impl Snapshot, bytes: &[u8]) -> Result<(), SnapshotEr
     input.expect(rest == 0, "the end", || format!("{rest} bytes"))
 }
 
+/// Replaces state by what it was when these bytes were taken; `new` is the same state before anything came. After an error it is what it was.
+///
+/// # Errors
+/// As [`restore`].
+pub fn replace<S: Snapshot>(state: &mut S, mut new: S, bytes: &[u8]) -> Result<(), SnapshotError> {
+    restore(&mut new, bytes)?;
+    *state = new;
+    Ok(())
+}
+
+/// Makes state anew from its own snapshot.
+///
+/// # Errors
+/// As [`take`].
+pub fn renew<S: Snapshot>(state: &mut S, new: S) -> Result<(), SnapshotError> {
+    let bytes = take(state)?;
+    replace(state, new, &bytes)
+}
+
 /// Where state is written.
 #[derive(Debug, Default)]
 pub struct Writer {

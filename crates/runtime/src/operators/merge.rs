@@ -118,7 +118,7 @@ impl StatefulOperator for Merge {
         let numbers = bytes.chunks_exact(8).map(|bytes| i64::from_le_bytes(bytes.try_into().expect("they are eight")));
         let numbers: Vec<i64> = numbers.collect();
         *self.waiting() = numbers.chunks_exact(2).map(|row| (row[0], row[1])).collect();
-        Ok(Restored { reached: WATERMARK_MIN, due: Vec::new() })
+        Ok(Restored::untimed())
     }
 
     fn renew(&self) -> Result<(), SnapshotError> {

@@ -26,6 +26,7 @@ pub(crate) mod window;
 pub(crate) mod window_join;
 
 use arrow::array::RecordBatch;
+use pelton_data::time::WATERMARK_MIN;
 use pelton_data::window::Window;
 use pelton_data::{Block, Micros, TimeColumn};
 use pelton_state::kernel::{KernelCall, KernelError};
@@ -199,6 +200,13 @@ pub(crate) struct Restored {
     pub reached: Micros,
     /// When something is due that no row announces.
     pub due: Vec<Micros>,
+}
+
+impl Restored {
+    /// No time is known, and nothing is due.
+    pub fn untimed() -> Restored {
+        Restored { reached: WATERMARK_MIN, due: Vec::new() }
+    }
 }
 
 /// What an operator has seen of its input.

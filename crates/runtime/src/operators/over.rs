@@ -9,7 +9,7 @@ use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
 use pelton_data::{Block, Micros, TimeColumn, TimeRange};
 use pelton_state::kernel::{KernelCall, KernelError, KernelInput};
 use pelton_state::over::OverRows;
-use pelton_state::snapshot::{restore, take};
+use pelton_state::snapshot::{renew, replace, take};
 
 use super::window::late;
 use super::{
@@ -60,16 +60,9 @@ impl OverOperator {
         self.started().rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Functions of the rows of so many ports, none of which have come.
-    fn no_rows(&self, ports: usize) -> OverRows {
-        OverRows::new(self.node.spec.clone(), ports)
-    }
-
-    fn put_back(&self, rows: &mut OverRows, bytes: &[u8]) -> Result<(), SnapshotError> {
-        let mut made = self.no_rows(self.started().ports);
-        restore(&mut made, bytes)?;
-        *rows = made;
-        Ok(())
+    /// Functions of the rows of all ports, none of which have come.
+    fn no_rows(&self) -> OverRows {
+        OverRows::new(self.node.spec.clone(), self.started().ports)
     }
 
     /// The newest time of rows that leave, all of which are before `until`; the largest where they are in no order of time.
@@ -107,7 +100,7 @@ impl StatefulOperator for OverOperator {
     }
 
     fn start(&mut self, start: &Start) -> Box<dyn Control> {
-        let rows = Mutex::new(self.no_rows(start.ports));
+        let rows = Mutex::new(OverRows::new(self.node.spec.clone(), start.ports));
         self.started = Some(Started { index: start.index, ports: start.ports, rows });
         Box::new(OverControl { passed: WATERMARK_MIN })
     }
@@ -172,7 +165,7 @@ impl StatefulOperator for OverOperator {
     }
 
     fn clear(&self) {
-        *self.rows() = self.no_rows(self.started().ports);
+        *self.rows() = self.no_rows();
     }
 
     fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
@@ -180,14 +173,12 @@ impl StatefulOperator for OverOperator {
     }
 
     fn restore(&self, bytes: &[u8]) -> Result<Restored, SnapshotError> {
-        self.put_back(&mut self.rows(), bytes)?;
-        Ok(Restored { reached: WATERMARK_MIN, due: Vec::new() })
+        replace(&mut *self.rows(), self.no_rows(), bytes)?;
+        Ok(Restored::untimed())
     }
 
     fn renew(&self) -> Result<(), SnapshotError> {
-        let mut rows = self.rows();
-        let bytes = take(&*rows)?;
-        self.put_back(&mut rows, &bytes)
+        renew(&mut *self.rows(), self.no_rows())
     }
 }
 

@@ -10,7 +10,7 @@ use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Block, Micros, TimeColumn};
 use pelton_state::join::streams::{Residual, TimedJoin};
 use pelton_state::kernel::{KernelCall, KernelError, KernelInput};
-use pelton_state::snapshot::{restore, take};
+use pelton_state::snapshot::{renew, replace, take};
 
 use super::window::late;
 use super::{
@@ -61,13 +61,6 @@ impl TimedJoinOperator {
 
     fn rows(&self) -> MutexGuard<'_, TimedJoin> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn put_back(&self, rows: &mut TimedJoin, bytes: &[u8]) -> Result<(), SnapshotError> {
-        let mut made = self.node.no_rows();
-        restore(&mut made, bytes)?;
-        *rows = made;
-        Ok(())
     }
 
     /// The newest time of rows that leave, or else that up to which rows have been joined.
@@ -148,14 +141,12 @@ impl StatefulOperator for TimedJoinOperator {
     }
 
     fn restore(&self, bytes: &[u8]) -> Result<Restored, SnapshotError> {
-        self.put_back(&mut self.rows(), bytes)?;
-        Ok(Restored { reached: WATERMARK_MIN, due: Vec::new() })
+        replace(&mut *self.rows(), self.node.no_rows(), bytes)?;
+        Ok(Restored::untimed())
     }
 
     fn renew(&self) -> Result<(), SnapshotError> {
-        let mut rows = self.rows();
-        let bytes = take(&*rows)?;
-        self.put_back(&mut rows, &bytes)
+        renew(&mut *self.rows(), self.node.no_rows())
     }
 }
 

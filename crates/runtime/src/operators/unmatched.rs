@@ -8,7 +8,7 @@ use pelton_data::{Block, Micros, TimeColumn};
 use pelton_state::join::Bucket;
 use pelton_state::join::unmatched::UnmatchedRows;
 use pelton_state::kernel::{KernelCall, KernelError, KernelInput};
-use pelton_state::snapshot::{restore, take};
+use pelton_state::snapshot::{renew, replace, take};
 
 use super::{
     Advanced, Control, Due, Holding, Leaving, Left, OperatorNode, Restored, Seen, SnapshotError, Start,
@@ -54,13 +54,6 @@ impl From<UnmatchedNode> for OperatorNode {
 impl UnmatchedOperator {
     fn rows(&self) -> MutexGuard<'_, UnmatchedRows> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn put_back(&self, rows: &mut UnmatchedRows, bytes: &[u8]) -> Result<(), SnapshotError> {
-        let mut made = self.node.rows();
-        restore(&mut made, bytes)?;
-        *rows = made;
-        Ok(())
     }
 }
 
@@ -127,14 +120,12 @@ impl StatefulOperator for UnmatchedOperator {
     }
 
     fn restore(&self, bytes: &[u8]) -> Result<Restored, SnapshotError> {
-        self.put_back(&mut self.rows(), bytes)?;
-        Ok(Restored { reached: WATERMARK_MIN, due: Vec::new() })
+        replace(&mut *self.rows(), self.node.rows(), bytes)?;
+        Ok(Restored::untimed())
     }
 
     fn renew(&self) -> Result<(), SnapshotError> {
-        let mut rows = self.rows();
-        let bytes = take(&*rows)?;
-        self.put_back(&mut rows, &bytes)
+        renew(&mut *self.rows(), self.node.rows())
     }
 }
 

@@ -11,9 +11,9 @@ use pelton_data::window::{Emission, Window};
 use pelton_data::{Block, Micros, TimeColumn};
 use pelton_state::join::streams::{Residual, WindowJoin, WindowPairs, WindowPart};
 use pelton_state::kernel::{KernelCall, KernelError};
-use pelton_state::snapshot::{restore, take};
+use pelton_state::snapshot::{renew, replace, take};
 
-use super::window::{WindowControl, assign, delayed};
+use super::window::{WindowControl, assign, delayed, undelay};
 use super::{
     Advanced, Control, Due, Holding, Leaving, Left, OpenWindows, OperatorNode, Restored, SnapshotError, Start,
     StatefulOperator,
@@ -138,11 +138,8 @@ impl WindowJoinOperator {
         Emission { delay: self.node.delay, ..Emission::default() }
     }
 
-    fn put_back(&self, open: &mut OpenRows, bytes: &[u8]) -> Result<(), SnapshotError> {
-        let mut made = WindowJoin::new(self.node.spec.clone());
-        restore(&mut made, bytes)?;
-        open.rows = made;
-        Ok(())
+    fn no_rows(&self) -> WindowJoin {
+        WindowJoin::new(self.node.spec.clone())
     }
 }
 
@@ -202,9 +199,7 @@ impl StatefulOperator for WindowJoinOperator {
         finished.slices = assignment.slices.len();
         context.buffers.slices = assignment.slices;
         finished.late.extend(assignment.late.take(block, self.index(), Some(window)));
-        // Rows are told how far time had come, not how far it had for windows that are delayed.
-        let late = finished.late.iter_mut().flat_map(|late| &mut late.rows.1);
-        late.for_each(|row| row.watermark = row.watermark.saturating_add(self.node.delay));
+        undelay(&mut finished.late, self.node.delay);
         Ok(())
     }
 
@@ -249,7 +244,7 @@ impl StatefulOperator for WindowJoinOperator {
     fn clear(&self) {
         *self.closing() = None;
         self.closing_bytes.store(0, Ordering::Relaxed);
-        self.open().rows = WindowJoin::new(self.node.spec.clone());
+        self.open().rows = self.no_rows();
     }
 
     fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
@@ -260,16 +255,14 @@ impl StatefulOperator for WindowJoinOperator {
     }
 
     fn restore(&self, bytes: &[u8]) -> Result<Restored, SnapshotError> {
-        self.put_back(&mut self.open(), bytes)?;
-        Ok(Restored { reached: pelton_data::time::WATERMARK_MIN, due: Vec::new() })
+        replace(&mut self.open().rows, self.no_rows(), bytes)?;
+        Ok(Restored::untimed())
     }
 
     fn renew(&self) -> Result<(), SnapshotError> {
         if self.closing().is_some() {
             return Err(SnapshotError::UnderWay("a window is being joined"));
         }
-        let mut open = self.open();
-        let bytes = take(&open.rows)?;
-        self.put_back(&mut open, &bytes)
+        renew(&mut self.open().rows, self.no_rows())
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, new_null_array};
-use arrow::compute::interleave;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::error::ArrowError;
 
 use super::UNMATCHED;
 use super::bucket::Bucket;
+use super::chosen::ChosenRows;
 use super::index::Matches;
 
 /// A row of one of several buckets.
@@ -130,15 +130,7 @@ impl Buckets {
     /// # Panics
     /// Where there is no such column or row.
     pub fn take(&self, column: usize, rows: &[BucketRow]) -> Result<ArrayRef, ArrowError> {
-        let mut arrays: Vec<&dyn Array> =
-            self.buckets.iter().map(|bucket| bucket.columns().column(column).as_ref()).collect();
-        let unmatched = new_null_array(arrays[0].data_type(), 1);
-        arrays.push(&unmatched);
-        let last = self.buckets.len();
-        let places = rows.iter().map(|&row| match row {
-            BucketRow::UNMATCHED => (last, 0),
-            BucketRow { bucket, row } => (bucket as usize, row as usize),
-        });
-        interleave(&arrays, &places.collect::<Vec<_>>())
+        let batches: Vec<RecordBatch> = self.buckets.iter().map(|bucket| bucket.columns().clone()).collect();
+        ChosenRows::new(&batches, rows).column(column, batches[0].column(column).data_type())
     }
 }

@@ -18,6 +18,8 @@ pub mod list;
 
 pub mod streams;
 
+mod chosen;
+
 mod keys;
 
 mod index;

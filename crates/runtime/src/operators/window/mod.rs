@@ -34,7 +34,7 @@ pub(crate) use self::assign::{assign, late};
 pub(crate) use self::control::WindowControl;
 use self::slices::WorkerSlices;
 pub use self::store::WindowStore;
-pub(crate) use self::take::delayed;
+pub(crate) use self::take::{delayed, undelay};
 use super::{
     Advanced, Control, Due, EarlyRows, Holding, OpenWindows, OperatorNode, Restored, SnapshotError, Start,
     StatefulOperator,

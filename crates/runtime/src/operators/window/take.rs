@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::Int64Array;
 use arrow::datatypes::FieldRef;
-use pelton_data::Block;
 use pelton_data::aggregate::position;
 use pelton_data::time::WATERMARK_MAX;
 use pelton_data::window::{Combination, Emission, Window};
+use pelton_data::{Block, Micros};
 use pelton_state::count::RowCounter;
 use pelton_state::kernel::{KernelCall, KernelError, KernelInput};
 use pelton_state::ranking::Ranker;
@@ -15,7 +15,7 @@ use pelton_state::slice::{SliceRows, SliceStore};
 
 use super::assign::{assign, late_rows, rows_until};
 use super::{WindowOperator, charge_open};
-use crate::late::LateList;
+use crate::late::{LateList, TooLate};
 use crate::operators::context::TaskContext;
 use crate::state::finished::Finished;
 
@@ -40,9 +40,7 @@ impl WindowOperator {
         if !node.is_shared() {
             finished.late.extend(late.take(block, self.index(), Some(&node.window)));
         }
-        // Rows are told how far time had come, not how far it had for windows that are delayed.
-        let late = finished.late.iter_mut().flat_map(|late| &mut late.rows.1);
-        late.for_each(|row| row.watermark = row.watermark.saturating_add(node.emission.delay));
+        undelay(&mut finished.late, node.emission.delay);
         Ok(())
     }
 
@@ -142,6 +140,12 @@ pub(crate) fn delayed(block: &Block, emission: Emission) -> Block {
     stamp.watermark_before = emission.delayed(stamp.watermark_before);
     stamp.watermark_delay = stamp.watermark_delay.saturating_add(emission.delay);
     block
+}
+
+/// Tells late rows how far time had come, not how far it had for windows that are delayed.
+pub(crate) fn undelay(late: &mut [TooLate], delay: Micros) {
+    let rows = late.iter_mut().flat_map(|late| &mut late.rows.1);
+    rows.for_each(|row| row.watermark = row.watermark.saturating_add(delay));
 }
 
 /// The same rows with their positions among all rows of a window behind their columns, where these are known.

@@ -4,19 +4,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray, TimestampMillisecondArray,
-    TimestampSecondArray, UInt32Array, new_null_array,
-};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampMillisecondArray, make_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use pelton_data::Micros;
-use pelton_data::column::align_bits;
 use pelton_data::join::{JoinColumn, JoinSpec, Side, WindowBound};
 
-use crate::join::{BucketRow, UNMATCHED};
+use crate::join::BucketRow;
+use crate::join::chosen::ChosenRows;
 use crate::kernel::KernelError;
 
 /// Tells which rows of a batch meet a condition.
@@ -123,65 +119,11 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// Rows of one side, as all of its columns are taken.
-enum ChosenRows<'a> {
-    /// So many, none of which is there.
-    Unmatched(usize),
-    OfOne(&'a RecordBatch, UInt32Array),
-    OfSeveral {
-        batches: &'a [RecordBatch],
-        /// Batch and row; the batch behind all others is a NULL.
-        rows: Vec<(usize, usize)>,
-        has_unmatched: bool,
-    },
-}
-
-impl<'a> ChosenRows<'a> {
-    fn new(batches: &'a [RecordBatch], rows: &[BucketRow]) -> ChosenRows<'a> {
-        match batches {
-            [] => ChosenRows::Unmatched(rows.len()),
-            [only] => ChosenRows::OfOne(only, row_numbers(rows)),
-            several => {
-                let place = |row: &BucketRow| match *row {
-                    BucketRow::UNMATCHED => (several.len(), 0),
-                    BucketRow { bucket, row } => (bucket as usize, row as usize),
-                };
-                let has_unmatched = rows.contains(&BucketRow::UNMATCHED);
-                ChosenRows::OfSeveral { batches, rows: rows.iter().map(place).collect(), has_unmatched }
-            }
-        }
-    }
-
-    fn column(&self, column: usize, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
-        let taken = match self {
-            ChosenRows::Unmatched(count) => new_null_array(data_type, *count),
-            ChosenRows::OfOne(batch, rows) => take(batch.column(column), rows, None)?,
-            ChosenRows::OfSeveral { batches, rows, has_unmatched } => {
-                let unmatched = has_unmatched.then(|| new_null_array(batches[0].column(column).data_type(), 1));
-                let arrays = batches.iter().map(|batch| batch.column(column).as_ref()).chain(unmatched.as_deref());
-                interleave(&arrays.collect::<Vec<&dyn Array>>(), rows)?
-            }
-        };
-        Ok(align_bits(taken))
-    }
-}
-
-/// Rows of one batch.
-fn row_numbers(rows: &[BucketRow]) -> UInt32Array {
-    let numbers: Vec<u32> = rows.iter().map(|row| row.row).collect();
-    if !numbers.contains(&UNMATCHED) {
-        return numbers.into();
-    }
-    let valid: NullBuffer = numbers.iter().map(|&row| row != UNMATCHED).collect();
-    let numbers: Vec<u32> = numbers.into_iter().map(|row| if row == UNMATCHED { 0 } else { row }).collect();
-    UInt32Array::new(numbers.into(), Some(valid))
-}
-
 /// The same values, and NULL where there is no row.
 fn masked(column: &ArrayRef, rows: &[BucketRow]) -> ArrayRef {
     let has_row: NullBuffer = rows.iter().map(|row| *row != BucketRow::UNMATCHED).collect();
     let data = column.to_data().into_builder().nulls(Some(has_row));
-    arrow::array::make_array(data.build().expect("a column with as many validity bits as values is valid"))
+    make_array(data.build().expect("a column with as many validity bits as values is valid"))
 }
 
 /// One instant so many times.
@@ -189,18 +131,10 @@ fn masked(column: &ArrayRef, rows: &[BucketRow]) -> ArrayRef {
 /// # Panics
 /// Where the type is none of a window's bound.
 fn instants(micros: Micros, count: usize, data_type: &DataType) -> ArrayRef {
-    let DataType::Timestamp(unit, zone) = data_type else { panic!("{data_type} is no type of a window's bound") };
-    let zone = zone.clone();
-    match unit {
-        TimeUnit::Second => {
-            Arc::new(TimestampSecondArray::from_value(micros.div_euclid(1_000_000), count).with_timezone_opt(zone))
-        }
-        TimeUnit::Millisecond => {
-            Arc::new(TimestampMillisecondArray::from_value(micros.div_euclid(1_000), count).with_timezone_opt(zone))
-        }
-        TimeUnit::Microsecond => Arc::new(TimestampMicrosecondArray::from_value(micros, count).with_timezone_opt(zone)),
-        TimeUnit::Nanosecond => panic!("windows have no bounds of nanoseconds"),
-    }
+    let DataType::Timestamp(TimeUnit::Millisecond, zone) = data_type else {
+        panic!("{data_type} is no type of a window's bound")
+    };
+    Arc::new(TimestampMillisecondArray::from_value(micros.div_euclid(1_000), count).with_timezone_opt(zone.clone()))
 }
 
 fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, ArrowError> {
