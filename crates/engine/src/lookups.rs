@@ -41,10 +41,8 @@ pub(crate) fn load(
 ) -> Result<Loaded, Error> {
     let mut held = budget.held();
     let mut charge = |bytes: usize| {
-        held.set(bytes, "join with fewer rows or columns").map_err(|error| {
-            let names: Vec<&str> = table.program.sources.iter().map(|source| source.table.as_str()).collect();
-            Error::Run(RunError::Kernel { pipeline: format!("join with {}", names.join(", ")), error })
-        })
+        held.set(bytes, "join with fewer rows or columns")
+            .map_err(|error| Error::Run(RunError::Kernel { pipeline: format!("join with {}", names(table)), error }))
     };
     let misfit = |error| Error::Usage(format!("the rows of a joined table do not fit together: {error}"));
     let mut rows = TableRows::new(table.schema.clone());
@@ -64,6 +62,11 @@ pub(crate) fn load(
     let bucket = build.finish();
     charge(bucket.bytes())?;
     Ok((Arc::new(bucket), held))
+}
+
+/// The tables that a joined table is read from.
+pub(crate) fn names(table: &LookupTable) -> String {
+    table.program.sources.iter().map(|source| source.table.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Rows with their numbers behind them, from `first` on.

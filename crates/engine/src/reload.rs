@@ -112,8 +112,9 @@ impl Reloading {
         let now = Instant::now();
         for index in (0..self.tables.len()).filter(|&index| self.tables[index].due <= now).collect::<Vec<_>>() {
             let number = self.tables[index].table;
-            let failed =
-                |error: Error| format!("{} cannot be loaded again: {error}", names(&self.program.lookups[number]));
+            let failed = |error: Error| {
+                format!("{} cannot be loaded again: {error}", lookups::names(&self.program.lookups[number]))
+            };
             let (bucket, held) = self.load(&self.program.lookups[number]).map_err(failed)?;
             let mut buckets: Vec<_> =
                 (0..self.program.lookups.len()).map(|table| self.lookups.bucket(table).clone()).collect();
@@ -137,11 +138,6 @@ impl Reloading {
         };
         lookups::load(table, &self.budget, self.pool.workers(), read_table(table, &surroundings)?)
     }
-}
-
-/// The tables that a joined table is read from.
-fn names(table: &LookupTable) -> String {
-    table.program.sources.iter().map(|source| source.table.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// How often the rows of a joined table are read: as often as the table that is reloaded most often.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_state::join::streams::Test;
 
 use super::expression::Expression;
+use super::rows::true_rows;
 use crate::error::CompileError;
 
 /// Which rows of a batch with these columns a predicate is true for.
@@ -18,11 +19,7 @@ pub fn test(predicate: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<Te
     let predicate = Expression::new(predicate, schema, Some(&DataType::Boolean))?;
     Ok(Arc::new(move |rows: &RecordBatch| {
         let met = predicate.evaluate_batch(rows)?;
-        let met = met.as_boolean();
-        Ok(match met.nulls() {
-            Some(valid) => met.values() & valid.inner(),
-            None => met.values().clone(),
-        })
+        Ok(true_rows(met.as_boolean()))
     }))
 }
 

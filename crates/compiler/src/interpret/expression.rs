@@ -104,16 +104,8 @@ impl Expression {
     /// # Errors
     /// Where it has no value for one of the rows.
     pub(crate) fn evaluate_batch(&self, rows: &RecordBatch) -> Result<ArrayRef, KernelError> {
-        let columns = self.columns.iter().map(|&column| rows.column(column).clone()).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
-            .expect("columns have the types that the condition was planned for");
-        let array = |batch: &RecordBatch| Ok(self.typed(self.values(batch)?.into_array(batch.num_rows())?)?);
-        array(&batch).map_err(|error| {
-            let planned = renumber(&self.planned, &self.columns).expect("it was renumbered before");
-            let (_, message) = row_failure(&planned, &batch, error, |batch| array(batch).map(drop));
-            KernelError::Expression(message)
-        })
+        let batch = self.batch_of(rows.num_rows(), |column| rows.column(column).clone());
+        self.array(&batch).map_err(|error| KernelError::Expression(self.failed_row(&batch, error).1))
     }
 
     /// Its values for the rows of a batch, which are evaluated in parts where all at once take too much on the way.
@@ -133,19 +125,30 @@ impl Expression {
 
     /// The columns that it reads.
     fn batch(&self, rows: &mut Rows<'_>) -> RecordBatch {
-        let columns = self.columns.iter().map(|&column| rows.column(column)).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        self.batch_of(rows.len(), |column| rows.column(column))
+    }
+
+    fn batch_of(&self, rows: usize, column: impl FnMut(usize) -> ArrayRef) -> RecordBatch {
+        let columns = self.columns.iter().copied().map(column).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
             .expect("columns have the types that the pipeline was planned for")
     }
 
+    /// Its values for the rows of a batch, of the type asked for.
+    fn array(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+        Ok(self.typed(self.values(batch)?.into_array(batch.num_rows())?)?)
+    }
+
+    /// The first row of a batch for which it has no value, and why.
+    fn failed_row(&self, batch: &RecordBatch, error: DataFusionError) -> (usize, String) {
+        let planned = renumber(&self.planned, &self.columns).expect("it was renumbered before");
+        row_failure(&planned, batch, error, |batch| self.array(batch).map(drop))
+    }
+
     /// Why it has no value for some of `rows`, whose columns `batch` has.
     fn failure(&self, rows: &Rows<'_>, batch: &RecordBatch, error: DataFusionError) -> KernelError {
-        let planned = renumber(&self.planned, &self.columns).expect("it was renumbered before");
-        let (row, message) = row_failure(&planned, batch, error, |batch| {
-            let values = self.values(batch)?.into_array(batch.num_rows())?;
-            Ok(self.typed(values).map(drop)?)
-        });
+        let (row, message) = self.failed_row(batch, error);
         let place = rows.provenance(row).map_or(String::new(), |place| place.to_string());
         KernelError::Expression(message + &place)
     }

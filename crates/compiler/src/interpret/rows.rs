@@ -245,7 +245,7 @@ fn kept(rows: &UInt32Array, keep: &BooleanBuffer) -> UInt32Array {
 }
 
 /// A bit for each row: set where the predicate is true, not NULL.
-fn true_rows(predicate: &BooleanArray) -> BooleanBuffer {
+pub(super) fn true_rows(predicate: &BooleanArray) -> BooleanBuffer {
     match predicate.nulls() {
         Some(nulls) => predicate.values() & nulls.inner(),
         None => predicate.values().clone(),
