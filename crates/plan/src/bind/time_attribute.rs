@@ -104,7 +104,8 @@ pub(crate) fn time_attributes(plan: &LogicalPlan) -> Vec<String> {
     attributes.map(|index| fields[index].name().clone()).collect()
 }
 
-fn passed_through(expression: &Expr, input: &DFSchema) -> Option<usize> {
+/// The input's column that an expression is, whatever its name.
+pub(crate) fn passed_through(expression: &Expr, input: &DFSchema) -> Option<usize> {
     match expression {
         Expr::Alias(alias) => passed_through(&alias.expr, input),
         Expr::Column(column) => input.maybe_index_of_column(column),

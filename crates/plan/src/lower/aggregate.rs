@@ -20,7 +20,7 @@ use crate::lower::Lowering;
 use crate::lower::accumulate::Collector;
 use crate::lower::grouping_sets::Sets;
 use crate::lower::scope::{INPUT, WINDOW, cast_to, column, without_dictionary_cast};
-use crate::lower::unbound::{Branch, Relation, UnboundPipeline, UnboundTarget};
+use crate::lower::unbound::{Branch, Relation, UnboundTarget};
 use crate::lower::window_bounds::materialize;
 use crate::pipeline::{Operator, StreamRef, Window, WindowAggregate, WindowColumn};
 
@@ -192,10 +192,8 @@ impl Lowering<'_> {
             });
             let keys = keys.collect::<Result<Vec<Expr>>>()?;
             let arguments = collector.arguments.iter().map(|arguments| arguments[number].clone()).collect();
-            let time = branch.cut.and_then(|cut| cut.time);
-            let target = UnboundTarget::Groups { operator, keys, arguments, time };
-            let Branch { input, scope, steps, .. } = branch;
-            self.unbound.pipelines.push(UnboundPipeline { input, scope, steps, target });
+            let time = branch.cut.as_ref().and_then(|cut| cut.time.clone());
+            self.unbound.end(branch, UnboundTarget::Groups { operator, keys, arguments, time });
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use pelton_data::join::{JoinKind, Side};
 
 use crate::lower::physical::{physical_expression, scope_of};
 use crate::lower::prune::prune;
-use crate::lower::scope::{ARRIVAL, INPUT, cast_to, flat_map_qualifier};
+use crate::lower::scope::{ARRIVAL, INPUT, add_columns_of, cast_to, flat_map_qualifier};
 use crate::lower::stream_join::time::choose_times;
 use crate::lower::unbound::{
     Loaded, UnboundFlatMap, UnboundLookup, UnboundOutput, UnboundPipeline, UnboundProgram, UnboundStep, UnboundTarget,
@@ -360,12 +360,7 @@ impl UnboundFlatMap {
     fn bind(&self, pipeline: &UnboundPipeline, scope: &DFSchema) -> Result<Step> {
         let name = flat_map_qualifier(self.number);
         let mut used = BTreeSet::new();
-        for expression in pipeline.expressions() {
-            let columns = expression.column_refs().into_iter();
-            let own =
-                columns.filter(|column| column.relation.as_ref().is_some_and(|relation| relation.table() == name));
-            used.extend(own.map(|column| column.name.clone()));
-        }
+        add_columns_of(&name, pipeline.expressions(), &mut used);
         let columns = (0..self.fields.len()).filter(|index| used.contains(self.fields[*index].name()));
         let columns: Vec<usize> = columns.collect();
         Ok(Step::FlatMap {

@@ -51,12 +51,7 @@ impl Lowering<'_> {
     /// A key of the stream, in terms of the branch's scope.
     fn join_key(&self, key: &Expr, branch: &Branch, schema: &DFSchema) -> Result<Expr> {
         let key = simplify(materialize(branch.substitute(key, schema)?, branch)?, &branch.scope)?;
-        let data_type = key.get_type(branch.scope.as_ref())?;
-        if is_nested(&data_type) {
-            let construct = format!("a join by values of type {}", sql_name(&data_type));
-            let hint = "compare parts of them, as in a.row.field = b.row.field";
-            return Err(external(PlanError::unsupported(self.locations.join, construct, hint)));
-        }
+        self.check_key(&key.get_type(branch.scope.as_ref())?)?;
         Ok(key)
     }
 
@@ -152,7 +147,7 @@ impl Lowering<'_> {
 
     fn conditions(&self, join: &Join, sides: &Sides<'_>) -> Result<Conditions> {
         if join.null_equality == NullEquality::NullEqualsNull {
-            return Err(self.refused("IS NOT DISTINCT FROM between these columns", "compare them with ="));
+            return Err(self.refused_join("IS NOT DISTINCT FROM between these columns", "compare them with ="));
         }
         let (table, kind) = (sides.table.schema(), sides.kind);
         let is_tables = |condition: &Expr| condition.column_refs().iter().all(|column| table.has_column(column));
@@ -170,8 +165,17 @@ impl Lowering<'_> {
         Ok(conditions)
     }
 
-    fn refused(&self, construct: &str, hint: &str) -> DataFusionError {
+    pub(crate) fn refused_join(&self, construct: &str, hint: &str) -> DataFusionError {
         external(PlanError::unsupported(self.locations.join, construct, hint))
+    }
+
+    /// Refuses to join by values of a type that is no key.
+    pub(crate) fn check_key(&self, data_type: &DataType) -> Result<()> {
+        if !is_nested(data_type) {
+            return Ok(());
+        }
+        let construct = format!("a join by values of type {}", sql_name(data_type));
+        Err(self.refused_join(&construct, "compare parts of them, as in a.row.field = b.row.field"))
     }
 
     /// Tells the stream from the table.
@@ -188,7 +192,7 @@ impl Lowering<'_> {
             JoinType::LeftAnti => (JoinKind::Anti, false),
             other => {
                 let construct = format!("{} JOIN", other.to_string().to_uppercase());
-                return Err(self.refused(&construct, "use JOIN or LEFT JOIN with a bounded table"));
+                return Err(self.refused_join(&construct, "use JOIN or LEFT JOIN with a bounded table"));
             }
         };
         let (table_bounded, stream_plan, table) = match is_swapped {
@@ -204,7 +208,7 @@ impl Lowering<'_> {
                             or join a stream with a bounded table, which is loaded when the query starts";
                 ("a join of two unbounded tables", hint)
             };
-            return Err(self.refused(construct, hint));
+            return Err(self.refused_join(construct, hint));
         }
         let on = join.on.iter().cloned().map(|(left, right)| if is_swapped { (right, left) } else { (left, right) });
         Ok(Sides {

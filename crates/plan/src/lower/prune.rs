@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use pelton_data::over::{OverCall, OverColumn, OverSpec};
 
-use crate::lower::scope::INPUT;
+use crate::lower::scope::{INPUT, add_columns_of};
 use crate::lower::unbound::{UnboundProgram, UnboundTarget};
 use crate::pipeline::{Operator, StreamRef, WindowColumn};
 
@@ -49,12 +49,7 @@ fn kept_columns(
 ) -> Vec<usize> {
     let mut used = BTreeSet::new();
     for pipeline in unbound.pipelines.iter().filter(|pipeline| pipeline.input == stream) {
-        for expression in pipeline.expressions() {
-            let columns = expression.column_refs().into_iter();
-            let own =
-                columns.filter(|column| column.relation.as_ref().is_some_and(|relation| relation.table() == INPUT));
-            used.extend(own.map(|column| column.name.clone()));
-        }
+        add_columns_of(INPUT, pipeline.expressions(), &mut used);
     }
     let is_kept = |index: &usize| used.contains(schema.field(*index).name()) || is_needed(*index);
     let mut kept: Vec<usize> = (0..schema.fields().len()).filter(is_kept).collect();

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use datafusion_common::{Column, DFSchema, Result, ScalarValue};
+use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator as Comparison, SortExpr, lit};
 use pelton_data::aggregate::POSITION_INPUTS_MAX;
@@ -20,7 +20,7 @@ use crate::errors::{PlanError, external};
 use crate::lower::Lowering;
 use crate::lower::aggregate::result;
 use crate::lower::over::{Added, Collector};
-use crate::lower::scope::{ARRIVAL, INPUT, column};
+use crate::lower::scope::{ARRIVAL, INPUT, column, is_of};
 use crate::lower::unbound::{Branch, Relation};
 use crate::pipeline::{Operator, StreamRef, WindowAggregate, WindowColumn};
 
@@ -277,7 +277,7 @@ impl Lowering<'_> {
     fn are_processing_times(&self, branches: &[Branch], values: &[Expr]) -> bool {
         branches.iter().zip(values).all(|(branch, value)| match (branch.input, value) {
             (StreamRef::Source(source), Expr::Column(column)) => {
-                is_of_input(column) && self.unbound.sources[source].is_processing_time(&column.name)
+                is_of(column, INPUT) && self.unbound.sources[source].is_processing_time(&column.name)
             }
             _ => false,
         })
@@ -294,7 +294,7 @@ impl Lowering<'_> {
         let values = collector.of_branches(expr, schema)?;
         let is_time = |(branch, value): (&Branch, &Expr)| match (branch.input, value) {
             _ if self.is_bound(branch, value, WINDOW_TIME) => true,
-            (StreamRef::Source(source), Expr::Column(column)) if is_of_input(column) => {
+            (StreamRef::Source(source), Expr::Column(column)) if is_of(column, INPUT) => {
                 self.unbound.sources[source].is_event_time(&column.name)
             }
             _ => branch.cut.as_ref().is_some_and(|cut| cut.time.as_ref() == Some(value)),
@@ -351,11 +351,6 @@ impl Lowering<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether a column is one of the stream that a branch reads.
-fn is_of_input(column: &Column) -> bool {
-    column.relation.as_ref().is_some_and(|relation| relation.table() == INPUT)
 }
 
 /// Adds the column that says how rows came.

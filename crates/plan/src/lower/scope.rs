@@ -1,5 +1,7 @@
 //! Names of columns within a branch: which stream, lookup or window function a column comes from.
 
+use std::collections::BTreeSet;
+
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema, Result, ScalarValue, TableReference};
@@ -34,6 +36,31 @@ pub(crate) fn flat_map_qualifier(number: usize) -> String {
 /// A column of a scope.
 pub(crate) fn column(qualifier: &str, name: &str) -> Expr {
     Expr::Column(Column::new(Some(TableReference::bare(qualifier)), name))
+}
+
+/// The column with this qualifier that an expression is.
+pub(crate) fn column_of<'e>(expression: &'e Expr, qualifier: &str) -> Option<&'e Column> {
+    match expression {
+        Expr::Column(column) => Some(column).filter(|column| is_of(column, qualifier)),
+        _ => None,
+    }
+}
+
+/// Whether a column has this qualifier.
+pub(crate) fn is_of(column: &Column, qualifier: &str) -> bool {
+    column.relation.as_ref().is_some_and(|relation| relation.table() == qualifier)
+}
+
+/// Adds the names of the columns with this qualifier that expressions read.
+pub(crate) fn add_columns_of<'e>(
+    qualifier: &str,
+    expressions: impl IntoIterator<Item = &'e Expr>,
+    names: &mut BTreeSet<String>,
+) {
+    for expression in expressions {
+        let columns = expression.column_refs().into_iter().filter(|column| is_of(column, qualifier));
+        names.extend(columns.map(|column| column.name.clone()));
+    }
 }
 
 /// A column as SQL sees it: a dictionary of strings is cast to strings, which later vanishes wherever codes serve as well.

@@ -24,7 +24,7 @@ use crate::errors::{Place, PlanError, closest, external};
 use crate::lower::Lowering;
 use crate::lower::arrange::Arranged;
 use crate::lower::scope::cast_to;
-use crate::lower::unbound::{Branch, UnboundPipeline, UnboundProgram, UnboundStep, UnboundTarget};
+use crate::lower::unbound::{Branch, UnboundProgram, UnboundStep, UnboundTarget};
 use crate::lower::window_bounds::materialize;
 use crate::parse::{ColumnKind, Named};
 use crate::pipeline::OutputTarget;
@@ -43,13 +43,7 @@ impl UnboundProgram {
             held.push(simplify(cast_to(column, &wanted, &branch.scope)?, &branch.scope)?);
         }
         branch.check_each_row_once()?;
-        let Branch { input, scope, steps, .. } = branch;
-        self.pipelines.push(UnboundPipeline {
-            input,
-            scope,
-            steps,
-            target: UnboundTarget::Stream { output, columns: held },
-        });
+        self.end(branch, UnboundTarget::Stream { output, columns: held });
         Ok(())
     }
 }

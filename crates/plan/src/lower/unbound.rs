@@ -17,7 +17,9 @@ use pelton_data::zone::Zone;
 use crate::bind::window_columns::{WINDOW_COLUMNS, result_time_field, window_fields};
 use crate::catalog::Catalog;
 use crate::errors::{Place, PlanError, external};
-use crate::lower::scope::{INPUT, WINDOW, column, flat_map_qualifier, lookup_qualifier, sql_level, substitute};
+use crate::lower::scope::{
+    INPUT, WINDOW, column, column_of, flat_map_qualifier, lookup_qualifier, sql_level, substitute,
+};
 use crate::lower::unbound_source::UnboundSource;
 use crate::pipeline::{Operator, OutputTarget, StreamJoin, StreamRef, Window, WindowAggregate, WindowColumn};
 use crate::session_settings::{shares_slices, zone_of_session};
@@ -212,6 +214,12 @@ impl UnboundProgram {
         Branch::new(stream, self.fields(stream))
     }
 
+    /// Ends a branch.
+    pub fn end(&mut self, branch: Branch, target: UnboundTarget) {
+        let Branch { input, scope, steps, .. } = branch;
+        self.pipelines.push(UnboundPipeline { input, scope, steps, target });
+    }
+
     /// A window aggregation, by its number among the operators.
     ///
     /// # Panics
@@ -320,10 +328,7 @@ impl UnboundProgram {
     /// The windows of which the stream `input` has the rows, and which of its columns an expression is.
     pub fn window_column(&self, input: StreamRef, expression: &Expr) -> Option<(Window, &WindowColumn)> {
         let (_, window) = self.window_behind(input)?;
-        let Expr::Column(column) = expression else { return None };
-        if column.relation.as_ref().is_none_or(|relation| relation.table() != INPUT) {
-            return None;
-        }
+        let column = column_of(expression, INPUT)?;
         let index = window.schema.index_of(&column.name).ok()?;
         Some((window.bounds, &window.columns[index]))
     }

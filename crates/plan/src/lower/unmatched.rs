@@ -12,7 +12,7 @@ use crate::coerce::held_types::held_or_same;
 use crate::lower::Lowering;
 use crate::lower::aggregate::result;
 use crate::lower::scope::{ROW, cast_to, column, lookup_qualifier};
-use crate::lower::unbound::{Relation, UnboundPipeline, UnboundTarget};
+use crate::lower::unbound::{Relation, UnboundTarget};
 use crate::pipeline::{Operator, UnmatchedRows};
 
 /// A join whose stream has looked rows of a table up.
@@ -47,19 +47,19 @@ impl Lowering<'_> {
         let row = Arc::new(Field::new(ROW, DataType::Int64, true));
         let rows_schema = Arc::new(Schema::new(fields.iter().cloned().chain([row]).collect::<Vec<_>>()));
         let operator = self.unbound.operators.len();
-        for branch in pairs.branches {
-            let values = branch.columns.into_iter().zip(&fields).enumerate().map(|(index, (value, field))| {
-                let value = match of_table(index) {
-                    Some(own) => column(&lookup_qualifier(table), self.unbound.lookups[table].fields[own].name()),
-                    None => value,
-                };
-                cast_to(value, field.data_type(), &branch.scope)
-            });
+        for mut branch in pairs.branches {
+            let values = std::mem::take(&mut branch.columns).into_iter().zip(&fields).enumerate().map(
+                |(index, (value, field))| {
+                    let value = match of_table(index) {
+                        Some(own) => column(&lookup_qualifier(table), self.unbound.lookups[table].fields[own].name()),
+                        None => value,
+                    };
+                    cast_to(value, field.data_type(), &branch.scope)
+                },
+            );
             let mut values: Vec<Expr> = values.collect::<Result<_>>()?;
             values.push(column(&lookup_qualifier(table), ROW));
-            let target = UnboundTarget::Rows { operator, columns: values, time: None };
-            let (input, scope, steps) = (branch.input, branch.scope, branch.steps);
-            self.unbound.pipelines.push(UnboundPipeline { input, scope, steps, target });
+            self.unbound.end(branch, UnboundTarget::Rows { operator, columns: values, time: None });
         }
         let schema = Arc::new(Schema::new(fields.clone()));
         let unmatched = UnmatchedRows { table, columns, schema, rows_schema };

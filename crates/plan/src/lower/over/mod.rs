@@ -25,8 +25,8 @@ use crate::lower::Lowering;
 use crate::lower::accumulate::integer_under_cast;
 use crate::lower::aggregate::result;
 use crate::lower::over::call::{end_of, is_fixed};
-use crate::lower::scope::{INPUT, cast_to, column as scope_column};
-use crate::lower::unbound::{Branch, Cut, Relation, UnboundPipeline, UnboundTarget};
+use crate::lower::scope::{INPUT, cast_to, column as scope_column, column_of};
+use crate::lower::unbound::{Branch, Cut, Relation, UnboundTarget};
 use crate::lower::window_bounds::materialize;
 use crate::parse::shown_name;
 use crate::pipeline::Operator;
@@ -188,12 +188,8 @@ impl Lowering<'_> {
     /// The column that is the time attribute of all branches.
     fn time_of(&self, collector: &mut Collector, index: usize, schema: &DFSchema) -> Result<TimeColumn> {
         let times: Vec<Expr> = collector.branches.iter().map(|branch| branch.columns[index].clone()).collect();
-        let is_own = |time: &Expr| match time {
-            Expr::Column(column) => column.relation.as_ref().is_some_and(|relation| relation.table() == INPUT),
-            _ => false,
-        };
         let name = schema.field(index).name();
-        if !times.iter().all(is_own) {
+        if !times.iter().all(|time| column_of(time, INPUT).is_some()) {
             let construct = format!("OVER … ORDER BY {name} of rows that a window function has cut");
             let place = self.locations.over_order(Some(name));
             return Err(external(PlanError::unsupported(place, construct, AGGREGATE_FIRST)));
@@ -216,9 +212,8 @@ impl Lowering<'_> {
         let Collector { branches, columns, .. } = collector;
         for (number, branch) in branches.into_iter().enumerate() {
             let columns: Vec<Expr> = columns.iter().map(|values| values[number].clone()).collect();
-            let Branch { input, scope, steps, cut, .. } = branch;
-            let target = UnboundTarget::Rows { operator, time: time(cut, &columns), columns };
-            self.unbound.pipelines.push(UnboundPipeline { input, scope, steps, target });
+            let time = time(branch.cut.clone(), &columns);
+            self.unbound.end(branch, UnboundTarget::Rows { operator, time, columns });
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::bind::table_scan::is_bounded;
 use crate::bind::time_attribute::{TimeAttribute, time_attribute};
 use crate::errors::{PlanError, external};
 use crate::lower::Lowering;
-use crate::lower::scope::INPUT;
+use crate::lower::scope::{INPUT, column_of};
 use crate::lower::unbound::Relation;
 
 impl Lowering<'_> {
@@ -83,7 +83,7 @@ impl Lowering<'_> {
             }
         }
         let join = Join { filter: conjunction(others), ..parts.join.clone() };
-        let output = parts.rows_that_leave()?;
+        let output = parts.rows_that_leave(|_, _| None)?;
         let parts = JoinParts { join: &join, kind: parts.kind, sides: parts.sides, is_swapped: parts.is_swapped };
         self.add_join(parts, JoinTime::Interval { lower, upper }, output)
     }
@@ -91,15 +91,11 @@ impl Lowering<'_> {
     /// Lets a side's rows be put in the order of a time attribute, which is a column of its plan.
     pub(super) fn set_time(&self, side: &mut SideRows, time: usize) -> Result<()> {
         let times: Vec<Expr> = side.branches().iter().map(|branch| branch.columns[time].clone()).collect();
-        let is_own = |time: &Expr| match time {
-            Expr::Column(column) => column.relation.as_ref().is_some_and(|relation| relation.table() == INPUT),
-            _ => false,
-        };
-        if !times.iter().all(is_own) {
+        if !times.iter().all(|time| column_of(time, INPUT).is_some()) {
             let construct =
                 format!("a join by {} of rows that a window function has cut", side.planned.field(time).name());
             let hint = "aggregate the windows first: GROUP BY window_start, window_end, window_time";
-            return Err(self.refused_stream_join(&construct, hint));
+            return Err(self.refused_join(&construct, hint));
         }
         side.times = times.into_iter().map(Some).collect();
         let column = side.planned_column(time)?;

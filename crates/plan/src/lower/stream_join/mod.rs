@@ -23,20 +23,18 @@ mod windows;
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, FieldRef, Schema};
-use datafusion_common::{DataFusionError, NullEquality, Result};
+use datafusion_common::{NullEquality, Result};
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{Expr, JoinType, LogicalPlan};
-use pelton_data::column::{is_nested, sql_name};
-use pelton_data::join::{JoinColumn, JoinKind, JoinSide, JoinSpec, JoinTime, Side};
+use pelton_data::join::{JoinColumn, JoinKind, JoinSide, JoinSpec, JoinTime, Side, WindowBound};
 
 use self::nearest::NearestJoin;
 use self::side::SideRows;
 use crate::bind::names::Names;
-use crate::errors::{PlanError, external};
 use crate::lower::Lowering;
 use crate::lower::aggregate::result;
-use crate::lower::unbound::{Relation, UnboundPipeline, UnboundTarget};
+use crate::lower::unbound::{Relation, UnboundTarget};
 use crate::pipeline::{Operator, StreamJoin};
 
 /// A join that is being lowered.
@@ -79,7 +77,7 @@ impl Lowering<'_> {
             return self.nearest_join(join, nearest).map(Some);
         }
         let Some((kind, is_swapped)) = kind_of(join.join_type) else { return Ok(None) };
-        let bounds = if windows::bound_pairs(join)?.is_empty() {
+        let bounds = if windows::bound_pairs(join).is_empty() {
             let Some(bounds) = self.bounds_of_times(join)? else { return Ok(None) };
             Some(bounds)
         } else {
@@ -87,7 +85,7 @@ impl Lowering<'_> {
         };
         if join.null_equality == NullEquality::NullEqualsNull {
             let construct = "IS NOT DISTINCT FROM between these columns";
-            return Err(self.refused_stream_join(construct, "compare them with ="));
+            return Err(self.refused_join(construct, "compare them with ="));
         }
         let mut plans = [&join.left, &join.right];
         if is_swapped {
@@ -109,18 +107,11 @@ impl Lowering<'_> {
         Ok(SideRows::new(relation, plan.schema().clone()))
     }
 
-    fn refused_stream_join(&self, construct: &str, hint: &str) -> DataFusionError {
-        external(PlanError::unsupported(self.locations.join, construct, hint))
-    }
-
     /// Adds a pair of equal expressions as keys of one type.
     fn add_key(&self, sides: &mut [SideRows; 2], left: &Expr, right: &Expr) -> Result<()> {
         let left = sides[0].expression(left, None)?;
         let data_type = sides[0].field(left).data_type().clone();
-        if is_nested(&data_type) {
-            let construct = format!("a join by values of type {}", sql_name(&data_type));
-            return Err(self.refused_stream_join(&construct, "compare parts of them, as in a.row.field = b.row.field"));
-        }
+        self.check_key(&data_type)?;
         let right = sides[1].expression(right, Some(&data_type))?;
         sides[0].keys.push(left);
         sides[1].keys.push(right);
@@ -145,9 +136,7 @@ impl Lowering<'_> {
         });
         for side in parts.sides {
             for (branch, columns, time) in side.into_pipelines() {
-                let target = UnboundTarget::Rows { operator, columns, time };
-                let (input, scope, steps) = (branch.input, branch.scope, branch.steps);
-                self.unbound.pipelines.push(UnboundPipeline { input, scope, steps, target });
+                self.unbound.end(branch, UnboundTarget::Rows { operator, columns, time });
             }
         }
         let spec = JoinSpec { kind: parts.kind, time, sides, columns, schema, output_time: None };
@@ -178,19 +167,19 @@ impl JoinOutput {
 }
 
 impl JoinParts<'_> {
-    /// The sides whose columns leave, in the order of the plan's columns.
-    fn leaving_sides(&self) -> &'static [Side] {
-        if self.kind.has_pairs() { &Side::BOTH } else { &[Side::Left] }
-    }
-
-    /// All columns of the plans of both sides, as those that leave.
-    fn rows_that_leave(&mut self) -> Result<JoinOutput> {
+    /// All columns of the plans of both sides, as those that leave. `bound` says which bound of its window a column of a side's plan is.
+    fn rows_that_leave(&mut self, bound: impl Fn(&SideRows, usize) -> Option<WindowBound>) -> Result<JoinOutput> {
         let mut output = JoinOutput::new();
-        for &side in self.leaving_sides() {
+        let sides: &[Side] = if self.kind.has_pairs() { &Side::BOTH } else { &[Side::Left] };
+        for &side in sides {
             let is_padded = self.pads(side);
             let rows = &mut self.sides[side.port()];
             let planned = rows.planned.clone();
             for (index, field) in planned.fields().iter().enumerate() {
+                if let Some(bound) = bound(rows, index) {
+                    output.add(JoinColumn::Window(bound, is_padded.then_some(side)), field, field, is_padded);
+                    continue;
+                }
                 let column = rows.planned_column(index)?;
                 let held = rows.field(column).clone();
                 output.add(JoinColumn::Of(side, column), &held, field, is_padded);

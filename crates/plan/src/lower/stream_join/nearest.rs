@@ -82,7 +82,7 @@ impl Lowering<'_> {
         for (left, right) in parts.on() {
             self.add_key(&mut parts.sides, &left, &right)?;
         }
-        let output = parts.rows_that_leave()?;
+        let output = parts.rows_that_leave(|_, _| None)?;
         let Compared { is_backward, is_strict, .. } = compared;
         self.add_join(parts, JoinTime::Nearest { is_backward, is_strict }, output)
     }
@@ -137,7 +137,7 @@ impl Lowering<'_> {
         if !is_bounded(&join.right)? {
             let construct = "FOR SYSTEM_TIME AS OF a processing time, of an unbounded table,";
             let hint = "use the event time of the left side, or join with a bounded table, which is loaded when the query starts";
-            return Err(self.refused_stream_join(construct, hint));
+            return Err(self.refused_join(construct, hint));
         }
         let join_type = if kind == JoinKind::Inner { JoinType::Inner } else { JoinType::Left };
         self.join(&Join { filter: conjunction(others), join_type, ..join.clone() })
@@ -149,7 +149,7 @@ impl Lowering<'_> {
             |message: String, hint: String| external(PlanError::invalid(self.locations.join, message).with_hint(hint));
         let Some(source) = only_table(&join.right)? else {
             let construct = "FOR SYSTEM_TIME AS OF of what is not one table";
-            return Err(self.refused_stream_join(construct, "name a table with a PRIMARY KEY and a WATERMARK"));
+            return Err(self.refused_join(construct, "name a table with a PRIMARY KEY and a WATERMARK"));
         };
         let table = &source.table.definition;
         if table.primary_key.is_empty() {

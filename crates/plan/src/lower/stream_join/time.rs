@@ -12,7 +12,7 @@ use pelton_data::join::{JoinColumn, JoinTime, Side, WindowBound};
 use crate::bind::names::Names;
 use crate::errors::{Place, PlanError, external};
 use crate::lower::Lowering;
-use crate::lower::scope::INPUT;
+use crate::lower::scope::{INPUT, column_of};
 use crate::lower::unbound::UnboundProgram;
 use crate::pipeline::{Operator, StreamJoin, StreamRef};
 
@@ -82,10 +82,8 @@ impl StreamJoin {
 
     /// What an expression over what leaves is, if it is a column.
     fn column(&self, expression: &Expr) -> Option<JoinColumn> {
-        let Expr::Column(column) = expression else { return None };
-        let is_own = column.relation.as_ref().is_some_and(|relation| relation.table() == INPUT);
-        let index = is_own.then(|| self.spec.schema.index_of(&column.name).ok())?;
-        index.map(|index| self.spec.columns[index])
+        let index = self.spec.schema.index_of(&column_of(expression, INPUT)?.name).ok()?;
+        Some(self.spec.columns[index])
     }
 
     /// The bound of a window that a column of what leaves is, and the side without which it is NULL.

@@ -3,12 +3,13 @@
 use datafusion_common::{Column, Result};
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::{Expr, LogicalPlan};
-use pelton_data::join::{JoinColumn, JoinTime, Side, WindowBound};
+use pelton_data::join::{JoinTime, WindowBound};
 use pelton_data::window::Window;
 
+use super::JoinParts;
 use super::side::SideRows;
-use super::{JoinOutput, JoinParts};
 use crate::bind::flat_map::FlatMapNode;
+use crate::bind::time_attribute::passed_through;
 use crate::bind::window::WindowNode;
 use crate::bind::window_columns::WINDOW_COLUMNS;
 use crate::errors::{PlanError, external};
@@ -19,53 +20,37 @@ use crate::lower::unbound::Relation;
 const BOUNDS: [WindowBound; 3] = [WindowBound::Start, WindowBound::End, WindowBound::Time];
 
 /// The pairs of equal expressions that are the same bound of both sides' windows: their numbers, and which bound.
-pub(super) fn bound_pairs(join: &Join) -> Result<Vec<(usize, usize)>> {
-    let mut found = Vec::new();
-    for (number, (left, right)) in join.on.iter().enumerate() {
-        let bounds = [(left, &join.left), (right, &join.right)].map(|(key, plan)| match key {
-            Expr::Column(column) => bound_of(plan, column),
-            _ => Ok(None),
-        });
-        let [left, right] = bounds;
-        if let (Some(left), Some(right)) = (left?, right?)
-            && left == right
-        {
-            found.push((number, left));
-        }
-    }
-    Ok(found)
+pub(super) fn bound_pairs(join: &Join) -> Vec<(usize, usize)> {
+    let bound = |key: &Expr, plan: &LogicalPlan| match key {
+        Expr::Column(column) => bound_of(plan, column),
+        _ => None,
+    };
+    let pairs = join.on.iter().enumerate().filter_map(|(number, (left, right))| {
+        let (left, right) = (bound(left, &join.left)?, bound(right, &join.right)?);
+        (left == right).then_some((number, left))
+    });
+    pairs.collect()
 }
 
 /// Which bound of a window a plan's column is, as a window function made it.
-fn bound_of(plan: &LogicalPlan, column: &Column) -> Result<Option<usize>> {
-    let mut plan = plan;
-    let mut index = plan.schema().index_of_column(column)?;
+fn bound_of(mut plan: &LogicalPlan, column: &Column) -> Option<usize> {
+    let mut index = plan.schema().maybe_index_of_column(column)?;
     loop {
         let (input, place) = match plan {
             LogicalPlan::Extension(_) => {
-                let Some(node) = WindowNode::of(plan) else {
-                    let input = &FlatMapNode::of(plan).expect("there are no other extensions").input;
-                    if index >= input.schema().fields().len() {
-                        return Ok(None);
-                    }
-                    plan = input;
-                    continue;
-                };
-                let width = node.input.schema().fields().len();
-                if index >= width {
+                let node = WindowNode::of(plan);
+                let input = node.map(|node| &node.input).or_else(|| FlatMapNode::of(plan).map(|node| &node.input))?;
+                if index >= input.schema().fields().len() {
                     let name = plan.schema().field(index).name();
-                    return Ok(WINDOW_COLUMNS.iter().position(|bound| bound == name));
+                    return node.and_then(|_| WINDOW_COLUMNS.iter().position(|bound| bound == name));
                 }
-                (&node.input, index)
+                (input, index)
             }
             LogicalPlan::Projection(projection) => {
-                let Some(place) = passed(&projection.expr[index], &projection.input)? else { return Ok(None) };
-                (&*projection.input, place)
+                (&*projection.input, passed_through(&projection.expr[index], projection.input.schema())?)
             }
             LogicalPlan::Aggregate(aggregate) => {
-                let Some(group) = aggregate.group_expr.get(index) else { return Ok(None) };
-                let Some(place) = passed(group, &aggregate.input)? else { return Ok(None) };
-                (&*aggregate.input, place)
+                (&*aggregate.input, passed_through(aggregate.group_expr.get(index)?, aggregate.input.schema())?)
             }
             LogicalPlan::Join(join) => {
                 let width = join.left.schema().fields().len();
@@ -77,24 +62,16 @@ fn bound_of(plan: &LogicalPlan, column: &Column) -> Result<Option<usize>> {
             LogicalPlan::Sort(sort) => (&*sort.input, index),
             LogicalPlan::Distinct(distinct) => (&**distinct.input(), index),
             LogicalPlan::Union(union) => (&*union.inputs[0], index),
-            _ => return Ok(None),
+            _ => return None,
         };
         (plan, index) = (input, place);
-    }
-}
-
-/// The input's column that an expression is.
-fn passed(expression: &Expr, input: &LogicalPlan) -> Result<Option<usize>> {
-    match expression.clone().unalias_nested().data {
-        Expr::Column(column) => input.schema().index_of_column(&column).map(Some),
-        _ => Ok(None),
     }
 }
 
 impl Lowering<'_> {
     /// A join of rows in the same window.
     pub(super) fn window_join(&mut self, mut parts: JoinParts<'_>) -> Result<Relation> {
-        let pairs = bound_pairs(parts.join)?;
+        let pairs = bound_pairs(parts.join);
         let [left, right] = [self.windows_of_side(&parts.sides[0])?, self.windows_of_side(&parts.sides[1])?];
         if left.bounds != right.bounds {
             let message = "the sides of a join by windows have windows that are not the same";
@@ -122,11 +99,7 @@ impl Lowering<'_> {
                 side.keys.push(constant);
             }
         }
-        let mut output = JoinOutput::new();
-        for &side in parts.leaving_sides() {
-            let is_padded = parts.pads(side);
-            self.add_side(&mut output, &mut parts.sides[side.port()], side, is_padded)?;
-        }
+        let output = parts.rows_that_leave(|rows, column| self.common_bound_of(rows, column))?;
         let bounds = if are_sessions { left.bounds.of_results() } else { left.bounds };
         for side in &parts.sides {
             side.branches().iter().for_each(|branch| {
@@ -138,25 +111,12 @@ impl Lowering<'_> {
         self.add_join(parts, JoinTime::Windows { sides: [left.rows, right.rows], bounds }, output)
     }
 
-    /// Adds the columns of one side's plan to what leaves.
-    fn add_side(&self, output: &mut JoinOutput, rows: &mut SideRows, side: Side, is_padded: bool) -> Result<()> {
-        let planned = rows.planned.clone();
-        for (index, field) in planned.fields().iter().enumerate() {
-            let bounds = rows.branches().iter().map(|branch| self.bound(branch, &branch.columns[index]));
-            let bounds: Vec<_> = bounds.collect();
-            match bounds[0].filter(|first| bounds.iter().all(|bound| bound.as_ref() == Some(first))) {
-                Some((window, bound)) if !matches!(window, Window::Session { .. }) => {
-                    let column = JoinColumn::Window(BOUNDS[bound], is_padded.then_some(side));
-                    output.add(column, field, field, is_padded);
-                }
-                _ => {
-                    let column = rows.planned_column(index)?;
-                    let held = rows.field(column).clone();
-                    output.add(JoinColumn::Of(side, column), &held, field, is_padded);
-                }
-            }
-        }
-        Ok(())
+    /// The bound of its window that a column of a side's plan is in all branches, where the window's end tells it.
+    fn common_bound_of(&self, rows: &SideRows, index: usize) -> Option<WindowBound> {
+        let mut bounds = rows.branches().iter().map(|branch| self.bound(branch, &branch.columns[index]));
+        let first = bounds.next()??;
+        let is_told = !matches!(first.0, Window::Session { .. }) && bounds.all(|bound| bound == Some(first));
+        is_told.then_some(BOUNDS[first.1])
     }
 
     /// The windows of a side's rows.
@@ -169,7 +129,7 @@ impl Lowering<'_> {
                     let bounds = branch.columns.iter().find_map(|column| self.bound(branch, column));
                     let Some((bounds, _)) = bounds else {
                         let hint = "let both sides be rows or results of the same windows";
-                        return Err(self.refused_stream_join("this join by windows", hint));
+                        return Err(self.refused_join("this join by windows", hint));
                     };
                     SideWindows { rows: bounds.of_results(), bounds }
                 }
@@ -178,7 +138,7 @@ impl Lowering<'_> {
             if !is_joined || branch.cut.is_some() && matches!(of_branch.bounds, Window::Session { .. }) {
                 let construct = "a join of rows that are cut into sessions, or into windows that count rows,";
                 let hint = "aggregate them first: GROUP BY window_start, window_end";
-                return Err(self.refused_stream_join(construct, hint));
+                return Err(self.refused_join(construct, hint));
             }
             if found.is_some_and(|found| found != of_branch) {
                 let message = "the parts of a UNION ALL that is joined by windows have windows that are not the same";
