@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     AccessExpr, DataType, Distinct, Expr, GroupByExpr, JoinConstraint, JoinOperator, LimitClause, OrderByKind, Query,
-    Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, Subscript, Value, visit_expressions,
+    Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, Subscript, Value, Visit, Visitor,
 };
 
 use crate::bind::syntax_parts::aggregate_in;
@@ -173,13 +173,37 @@ pub(crate) fn check_select(select: &Select) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Where a function OVER rows stands in an expression.
+/// Where a function OVER rows stands in an expression, outside of its subqueries.
 fn over_in(expression: &Expr) -> Option<Option<Place>> {
-    let found = visit_expressions(expression, |expression| match expression {
-        Expr::Function(function) if function.over.is_some() => ControlFlow::Break(Place::of(expression.span())),
-        _ => ControlFlow::Continue(()),
-    });
-    found.break_value()
+    expression.visit(&mut OverVisitor::default()).break_value()
+}
+
+#[derive(Default)]
+struct OverVisitor {
+    subqueries: usize,
+}
+
+impl Visitor for OverVisitor {
+    type Break = Option<Place>;
+
+    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<Self::Break> {
+        self.subqueries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<Self::Break> {
+        self.subqueries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<Self::Break> {
+        match expression {
+            Expr::Function(function) if function.over.is_some() && self.subqueries == 0 => {
+                ControlFlow::Break(Place::of(expression.span()))
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
 }
 
 /// Rows are grouped before anything is aggregated.

@@ -1,13 +1,15 @@
 //! Types and values as Flink has them, in DataFusion's logical plan.
 //!
 //! Types of operands are made to agree (`optimize`, `flink_types`, `common_types`, `comparisons`, `decimals`, `literals`, `lengths`), casts and functions of instants go by the clocks of the
-//! session's zone (`zone`), the two zeros of floats are one (`zeros`), and expressions are simplified (`simplify`, `memberships`, `fractions`). INTERSECT and EXCEPT become aggregations (`set_operations`), subqueries joins (`subqueries`); what joins tables stands above the join (`flat_map_filters`).
+//! session's zone (`zone`), the two zeros of floats are one (`zeros`), and expressions are simplified (`simplify`, `memberships`, `fractions`). INTERSECT and EXCEPT become aggregations (`set_operations`), subqueries joins (`subqueries`, `correlated`); what joins tables stands above the join (`flat_map_filters`).
 
 pub(crate) mod common_types;
 
 pub(crate) mod comparisons;
 
 pub(crate) mod conditions;
+
+pub(crate) mod correlated;
 
 pub(crate) mod decimals;
 

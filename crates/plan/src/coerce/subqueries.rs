@@ -12,6 +12,7 @@ use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
 use datafusion_optimizer::{Optimizer, OptimizerContext};
 
 use crate::bind::table_scan::is_bounded;
+use crate::coerce::correlated;
 use crate::coerce::simplify::CONFIGURATION;
 use crate::errors::{Place, PlanError, external};
 
@@ -42,12 +43,15 @@ pub(crate) fn as_joins(plan: LogicalPlan, place: Option<Place>) -> Result<Logica
     if !has_subquery {
         return Ok(plan);
     }
+    let plan = correlated::prepare(plan, place)?;
     let context = OptimizerContext::new_with_config_options(SETTINGS.clone());
-    let plan = RULES.optimize(plan, &context, |_, _| {})?;
-    for_each_subquery(&plan, |_| {
+    let refused = || {
         let hint = "compare columns of both queries with =, and leave out LIMIT, or join with the subquery";
-        Err(external(PlanError::unsupported(place, "this subquery", hint)))
-    })?;
+        external(PlanError::unsupported(place, "this subquery", hint))
+    };
+    // What fails here is a plan that the rules have not finished.
+    let plan = RULES.optimize(plan, &context, |_, _| {}).map_err(|_| refused())?;
+    for_each_subquery(&plan, |_| Err(refused()))?;
     let rewritten = plan.transform_up(|node| match node {
         LogicalPlan::Join(join) if join.null_aware => not_in(join).map(Transformed::yes),
         other => Ok(Transformed::no(other)),

@@ -125,7 +125,7 @@ impl Lowering<'_> {
                 None => self.cut(WindowNode::of(plan).expect("there are no other extensions")),
             },
             LogicalPlan::Values(values) => self.values(values),
-            LogicalPlan::EmptyRelation(empty) => self.one_row(empty.produce_one_row),
+            LogicalPlan::EmptyRelation(empty) => self.one_row(empty),
             // Only the order of the whole result can be seen.
             LogicalPlan::Sort(sort) => self.relation(&sort.input),
             LogicalPlan::Limit(limit) => self.limited(limit),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::Expr;
-use datafusion_expr::logical_plan::Values;
+use datafusion_expr::logical_plan::{EmptyRelation, Values};
+use datafusion_expr::{Expr, lit};
 
 use crate::bind::table_scan::TableScanSource;
 use crate::coerce::held_types::carried_type;
@@ -79,13 +79,14 @@ impl Lowering<'_> {
         Ok(Relation { branches: vec![branch] })
     }
 
-    /// A SELECT without FROM: one row without columns.
-    pub(crate) fn one_row(&mut self, produce_one_row: bool) -> Result<Relation> {
-        let column: ArrayRef = Arc::new(BooleanArray::from(vec![true; usize::from(produce_one_row)]));
+    /// A SELECT without FROM: one row without columns; or no rows, of any columns.
+    pub(crate) fn one_row(&mut self, empty: &EmptyRelation) -> Result<Relation> {
+        let column: ArrayRef = Arc::new(BooleanArray::from(vec![true; usize::from(empty.produce_one_row)]));
         let schema = Schema::new(vec![Field::new("row", DataType::Boolean, false)]);
         let input = self.unbound.rows_source(RecordBatch::try_new(Arc::new(schema), vec![column])?);
         let mut branch = Branch::new(input, self.unbound.fields(input))?;
-        branch.columns.clear();
+        let nulls = empty.schema.fields().iter().map(|field| ScalarValue::try_from(field.data_type()).map(lit));
+        branch.columns = nulls.collect::<Result<_>>()?;
         Ok(Relation { branches: vec![branch] })
     }
 }
