@@ -1,6 +1,6 @@
 //! Rows as text: one line a row, exact enough that equal texts mean equal values.
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::{Array, Float64Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -43,6 +43,38 @@ pub fn row_lines(batch: &RecordBatch) -> Result<Vec<String>, ArrowError> {
     (0..batch.num_rows()).map(line).collect()
 }
 
+/// A value of a model, in the text that [`row_lines`] gives it.
+pub trait Value {
+    /// The text.
+    fn text(&self) -> String;
+}
+
+impl Value for f64 {
+    fn text(&self) -> String {
+        let array = Float64Array::from(vec![*self]);
+        ArrayFormatter::try_new(&array, &format_options(array.data_type()))
+            .and_then(|formatter| formatter.value(0).try_to_string())
+            .expect("floating-point values have a text form")
+    }
+}
+
+macro_rules! as_displayed {
+    ($($kind:ty),*) => {$(
+        impl Value for $kind {
+            fn text(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+
+as_displayed!(bool, i32, i64);
+
+/// A value of a model or NULL, as [`row_lines`] writes it.
+pub fn value_text<T: Value>(value: Option<T>) -> String {
+    value.map_or_else(|| "NULL".to_string(), |value| value.text())
+}
+
 /// The text without anything that would not show, or would end the line.
 fn visible(text: &str) -> String {
     if text.is_empty() {
@@ -80,6 +112,8 @@ mod tests {
             lines(vec![("w", wide), ("n", narrow)]),
             ["0.30000000000000004 | 0.1", "-0.0 | 2.0", "NaN | inf", "1e300 | 16777216.0"]
         );
+        let small: ArrayRef = Arc::new(Float64Array::from(vec![0.000_082, 8.2e-9]));
+        assert_eq!(lines(vec![("s", small)]), [0.000_082, 8.2e-9].map(|value| value_text(Some(value))));
         let decimal: ArrayRef = Arc::new(Decimal128Array::from(vec![-5]).with_precision_and_scale(10, 2).unwrap());
         assert_eq!(lines(vec![("d", decimal)]), ["-0.05"]);
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Row;
+use crate::rows::value_text;
 
 /// An aggregate function of a row's column.
 #[derive(Debug, Clone, Copy)]
@@ -26,10 +27,6 @@ impl Aggregate {
         let (call, rest) = inner.split_at(end + 1);
         format!("ROUND({call} {clause}{rest}")
     }
-}
-
-fn written<T: std::fmt::Debug>(value: Option<T>) -> String {
-    value.map_or_else(|| "NULL".to_string(), |value| format!("{value:?}"))
 }
 
 fn word(value: Option<&String>) -> String {
@@ -183,8 +180,9 @@ fn sorted<'r, K: Ord>(rows: &[&'r Row], key: impl Fn(&Row) -> K) -> Vec<&'r Row>
     sorted
 }
 
+/// To six digits. What is added keeps simple fractions such as 127/128 off the middle between two results, where the last bit of the value decides.
 fn rounded(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
+    ((value + 2.71e-7) * 1e6).round() / 1e6
 }
 
 /// Without its fraction, as integers are divided.
@@ -202,18 +200,18 @@ pub const AGGREGATES: &[Aggregate] = &[
     Aggregate { sql: "COUNT(i)", value: |rows| rows.iter().filter(|row| row.integer.is_some()).count().to_string() },
     Aggregate {
         sql: "SUM(i)",
-        value: |rows| written(rows.iter().filter_map(|row| row.integer).reduce(|sum, value| sum + value)),
+        value: |rows| value_text(rows.iter().filter_map(|row| row.integer).reduce(|sum, value| sum + value)),
     },
     Aggregate {
         sql: "AVG(i)",
         value: |rows| {
             let values: Vec<i64> = rows.iter().filter_map(|row| row.integer).collect();
-            written(integer_mean(values.iter().sum(), values.len()))
+            value_text(integer_mean(values.iter().sum(), values.len()))
         },
     },
     Aggregate {
         sql: "SUM(i) FILTER (WHERE f > 0)",
-        value: |rows| written(positive(rows).filter_map(|row| row.integer).reduce(|sum, value| sum + value)),
+        value: |rows| value_text(positive(rows).filter_map(|row| row.integer).reduce(|sum, value| sum + value)),
     },
     Aggregate { sql: "COUNT(s)", value: |rows| rows.iter().filter(|row| row.text.is_some()).count().to_string() },
     Aggregate {
@@ -223,45 +221,47 @@ pub const AGGREGATES: &[Aggregate] = &[
             products.fold(0, i64::wrapping_add).to_string()
         },
     },
-    Aggregate { sql: "BIT_XOR(i)", value: |rows| written(integers(rows).reduce(|bits, value| bits ^ value)) },
-    Aggregate { sql: "BIT_AND(i)", value: |rows| written(integers(rows).reduce(|bits, value| bits & value)) },
+    Aggregate { sql: "BIT_XOR(i)", value: |rows| value_text(integers(rows).reduce(|bits, value| bits ^ value)) },
+    Aggregate { sql: "BIT_AND(i)", value: |rows| value_text(integers(rows).reduce(|bits, value| bits & value)) },
     Aggregate {
         sql: "BIT_OR(i) FILTER (WHERE f > 0)",
-        value: |rows| written(positive(rows).filter_map(|row| row.integer).reduce(|bits, value| bits | value)),
+        value: |rows| value_text(positive(rows).filter_map(|row| row.integer).reduce(|bits, value| bits | value)),
     },
-    Aggregate { sql: "BOOL_AND(i > 0)", value: |rows| written(integers(rows).map(|value| value > 0).min()) },
-    Aggregate { sql: "BOOL_OR(i > 0)", value: |rows| written(integers(rows).map(|value| value > 0).max()) },
+    Aggregate { sql: "BOOL_AND(i > 0)", value: |rows| value_text(integers(rows).map(|value| value > 0).min()) },
+    Aggregate { sql: "BOOL_OR(i > 0)", value: |rows| value_text(integers(rows).map(|value| value > 0).max()) },
     Aggregate {
         sql: "EVERY(i > 0) FILTER (WHERE f > 0)",
-        value: |rows| written(positive(rows).filter_map(|row| row.integer).map(|value| value > 0).min()),
+        value: |rows| value_text(positive(rows).filter_map(|row| row.integer).map(|value| value > 0).min()),
     },
     Aggregate {
         sql: "REGR_COUNT(i, f)",
         value: |rows| rows.iter().filter(|row| row.integer.is_some() && row.float.is_some()).count().to_string(),
     },
     Aggregate {
-        sql: "ROUND(COVAR_POP(MOD(i, 100), CHAR_LENGTH(s)), 6) + 1",
-        value: |rows| written(deviations(rows, text_length).map(|(count, [_, both, _])| rounded(both / count) + 1.0)),
-    },
-    Aggregate {
-        sql: "ROUND(CORR(MOD(i, 100), MOD(i, 7)), 6) + 1",
+        sql: "ROUND(COVAR_POP(MOD(i, 100), CHAR_LENGTH(s)) + 0.000000271, 6) + 1",
         value: |rows| {
-            let sums = deviations(rows, few).filter(|(_, [y, _, x])| *y != 0.0 && *x != 0.0);
-            written(sums.map(|(_, [y, both, x])| rounded(both / (y * x).sqrt()) + 1.0))
+            value_text(deviations(rows, text_length).map(|(count, [_, both, _])| rounded(both / count) + 1.0))
         },
     },
     Aggregate {
-        sql: "ROUND(REGR_SLOPE(MOD(i, 100), MOD(i, 7)), 6) + 1",
+        sql: "ROUND(CORR(MOD(i, 100), MOD(i, 7)) + 0.000000271, 6) + 1",
+        value: |rows| {
+            let sums = deviations(rows, few).filter(|(_, [y, _, x])| *y != 0.0 && *x != 0.0);
+            value_text(sums.map(|(_, [y, both, x])| rounded(both / (y * x).sqrt()) + 1.0))
+        },
+    },
+    Aggregate {
+        sql: "ROUND(REGR_SLOPE(MOD(i, 100), MOD(i, 7)) + 0.000000271, 6) + 1",
         value: |rows| {
             let sums = deviations(rows, few).filter(|(_, [_, _, x])| *x != 0.0);
-            written(sums.map(|(_, [_, both, x])| rounded(both / x) + 1.0))
+            value_text(sums.map(|(_, [_, both, x])| rounded(both / x) + 1.0))
         },
     },
     Aggregate {
         sql: "ARRAY_AGG(i ORDER BY MOD(i, 10) DESC, s)",
         value: |rows| {
             let rows = sorted(rows, |row| (std::cmp::Reverse(row.integer.map(|value| value % 10)), row.text.clone()));
-            array(rows.iter().map(|row| written(row.integer)).collect())
+            array(rows.iter().map(|row| value_text(row.integer)).collect())
         },
     },
     Aggregate {
@@ -277,7 +277,7 @@ pub const AGGREGATES: &[Aggregate] = &[
     },
     Aggregate {
         sql: "FIRST_VALUE(i ORDER BY s)",
-        value: |rows| written(integers(&sorted(rows, |row| row.text.clone())).next()),
+        value: |rows| value_text(integers(&sorted(rows, |row| row.text.clone())).next()),
     },
     Aggregate {
         sql: "LAST_VALUE(s ORDER BY MOD(i, 10)) FILTER (WHERE f > 0)",
@@ -286,69 +286,69 @@ pub const AGGREGATES: &[Aggregate] = &[
             word(texts(&sorted(&rows, |row| row.integer.map(|value| value % 10))).next_back())
         },
     },
-    Aggregate { sql: "MIN(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).min()) },
-    Aggregate { sql: "MAX(i)", value: |rows| written(rows.iter().filter_map(|row| row.integer).max()) },
-    Aggregate { sql: "MIN(f)", value: |rows| written(floats(rows).min_by(f64::total_cmp)) },
-    Aggregate { sql: "MAX(f)", value: |rows| written(floats(rows).max_by(f64::total_cmp)) },
+    Aggregate { sql: "MIN(i)", value: |rows| value_text(rows.iter().filter_map(|row| row.integer).min()) },
+    Aggregate { sql: "MAX(i)", value: |rows| value_text(rows.iter().filter_map(|row| row.integer).max()) },
+    Aggregate { sql: "MIN(f)", value: |rows| value_text(floats(rows).min_by(f64::total_cmp)) },
+    Aggregate { sql: "MAX(f)", value: |rows| value_text(floats(rows).max_by(f64::total_cmp)) },
     Aggregate { sql: "COUNT(DISTINCT f)", value: |rows| distinct_floats(rows).len().to_string() },
-    Aggregate { sql: "SUM(f)", value: |rows| written(sum(rows)) },
+    Aggregate { sql: "SUM(f)", value: |rows| value_text(sum(rows)) },
     Aggregate {
         sql: "AVG(f)",
         value: |rows| {
             let count = rows.iter().filter(|row| row.float.is_some()).count();
-            written(sum(rows).and_then(|sum| mean(sum, count)))
+            value_text(sum(rows).and_then(|sum| mean(sum, count)))
         },
     },
-    Aggregate { sql: "VAR_POP(MOD(i, 100))", value: |rows| written(integer_variance(small(rows), 0).map(whole)) },
+    Aggregate { sql: "VAR_POP(MOD(i, 100))", value: |rows| value_text(integer_variance(small(rows), 0).map(whole)) },
     Aggregate {
         sql: "STDDEV_SAMP(MOD(i, 100))",
-        value: |rows| written(integer_variance(small(rows), 1).map(|variance| whole(variance.sqrt()))),
+        value: |rows| value_text(integer_variance(small(rows), 1).map(|variance| whole(variance.sqrt()))),
     },
     Aggregate {
-        sql: "ROUND(VAR_POP(CAST(MOD(i, 100) AS DOUBLE)), 6)",
-        value: |rows| written(variance(small(rows).map(|value| value as f64), 0).map(rounded)),
+        sql: "ROUND(VAR_POP(CAST(MOD(i, 100) AS DOUBLE)) + 0.000000271, 6)",
+        value: |rows| value_text(variance(small(rows).map(|value| value as f64), 0).map(rounded)),
     },
     Aggregate {
-        sql: "ROUND(STDDEV_POP(f) / 7000 + 1, 6)",
-        value: |rows| written(variance(floats(rows), 0).map(|variance| rounded(variance.sqrt() / 7e3 + 1.0))),
+        sql: "ROUND(STDDEV_POP(f) / 7000 + 1 + 0.000000271, 6)",
+        value: |rows| value_text(variance(floats(rows), 0).map(|variance| rounded(variance.sqrt() / 7e3 + 1.0))),
     },
     Aggregate {
-        sql: "ROUND(VAR_SAMP(f) / 7000000000 + 1, 6)",
-        value: |rows| written(variance(floats(rows), 1).map(|variance| rounded(variance / 7e9 + 1.0))),
+        sql: "ROUND(VAR_SAMP(f) / 7000000000 + 1 + 0.000000271, 6)",
+        value: |rows| value_text(variance(floats(rows), 1).map(|variance| rounded(variance / 7e9 + 1.0))),
     },
     Aggregate { sql: "MIN(s)", value: |rows| word(rows.iter().filter_map(|row| row.text.as_ref()).min()) },
     Aggregate { sql: "MAX(s)", value: |rows| word(texts(rows).max()) },
-    Aggregate { sql: "FIRST_VALUE(i)", value: |rows| written(integers(rows).next()) },
+    Aggregate { sql: "FIRST_VALUE(i)", value: |rows| value_text(integers(rows).next()) },
     Aggregate { sql: "FIRST_VALUE(s)", value: |rows| word(texts(rows).next()) },
-    Aggregate { sql: "LAST_VALUE(i)", value: |rows| written(integers(rows).next_back()) },
+    Aggregate { sql: "LAST_VALUE(i)", value: |rows| value_text(integers(rows).next_back()) },
     Aggregate {
         sql: "LAST_VALUE(s) FILTER (WHERE f > 0)",
         value: |rows| word(positive(rows).filter_map(|row| row.text.as_ref()).next_back()),
     },
     Aggregate {
         sql: "MEDIAN(i)",
-        value: |rows| written(continuous(integers(rows).map(|integer| integer as f64), 0.5)),
+        value: |rows| value_text(continuous(integers(rows).map(|integer| integer as f64), 0.5)),
     },
     Aggregate {
         sql: "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY f)",
-        value: |rows| written(continuous(floats(rows), 0.25)),
+        value: |rows| value_text(continuous(floats(rows), 0.25)),
     },
     Aggregate {
         sql: "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY f DESC)",
-        value: |rows| written(continuous_descending(floats(rows), 0.25)),
+        value: |rows| value_text(continuous_descending(floats(rows), 0.25)),
     },
-    Aggregate { sql: "PERCENTILE_DISC(i, 0.7)", value: |rows| written(discrete(integers(rows), 0.7)) },
+    Aggregate { sql: "PERCENTILE_DISC(i, 0.7)", value: |rows| value_text(discrete(integers(rows), 0.7)) },
     Aggregate {
         sql: "PERCENTILE_DISC(0.7) WITHIN GROUP (ORDER BY i DESC)",
-        value: |rows| written(discrete(integers(rows).map(std::cmp::Reverse), 0.7).map(|value| value.0)),
+        value: |rows| value_text(discrete(integers(rows).map(std::cmp::Reverse), 0.7).map(|value| value.0)),
     },
     Aggregate { sql: "PERCENTILE_DISC(s, 0.4)", value: |rows| word(discrete(texts(rows), 0.4)) },
-    Aggregate { sql: "MODE(i)", value: |rows| written(mode(integers(rows))) },
+    Aggregate { sql: "MODE(i)", value: |rows| value_text(mode(integers(rows))) },
     Aggregate { sql: "MODE(s)", value: |rows| word(mode(texts(rows))) },
-    Aggregate { sql: "ARRAY_AGG(i)", value: |rows| array(rows.iter().map(|row| written(row.integer)).collect()) },
+    Aggregate { sql: "ARRAY_AGG(i)", value: |rows| array(rows.iter().map(|row| value_text(row.integer)).collect()) },
     Aggregate {
         sql: "ARRAY_AGG(i) FILTER (WHERE f > 0)",
-        value: |rows| array(positive(rows).map(|row| written(row.integer)).collect()),
+        value: |rows| array(positive(rows).map(|row| value_text(row.integer)).collect()),
     },
     Aggregate {
         sql: "ARRAY_AGG(DISTINCT s) FILTER (WHERE f > 0)",
@@ -370,42 +370,42 @@ pub const AGGREGATES: &[Aggregate] = &[
     },
     Aggregate {
         sql: "SUM(DISTINCT i)",
-        value: |rows| written(distinct(integers(rows)).into_iter().reduce(|sum, value| sum + value)),
+        value: |rows| value_text(distinct(integers(rows)).into_iter().reduce(|sum, value| sum + value)),
     },
     Aggregate {
         sql: "SUM(DISTINCT f)",
-        value: |rows| written(distinct_floats(rows).into_iter().reduce(|sum, value| sum + value)),
+        value: |rows| value_text(distinct_floats(rows).into_iter().reduce(|sum, value| sum + value)),
     },
     Aggregate {
         sql: "AVG(DISTINCT MOD(i, 10))",
         value: |rows| {
             let values = distinct(integers(rows).map(|integer| integer % 10));
-            written(integer_mean(values.iter().sum(), values.len()))
+            value_text(integer_mean(values.iter().sum(), values.len()))
         },
     },
     Aggregate {
         sql: "VAR_POP(DISTINCT MOD(i, 100))",
-        value: |rows| written(integer_variance(distinct(small(rows)).into_iter(), 0).map(whole)),
+        value: |rows| value_text(integer_variance(distinct(small(rows)).into_iter(), 0).map(whole)),
     },
     Aggregate {
-        sql: "ROUND(STDDEV_SAMP(DISTINCT f) / 7000 + 1, 6)",
+        sql: "ROUND(STDDEV_SAMP(DISTINCT f) / 7000 + 1 + 0.000000271, 6)",
         value: |rows| {
             let variance = variance(distinct_floats(rows).into_iter(), 1);
-            written(variance.map(|variance| rounded(variance.sqrt() / 7e3 + 1.0)))
+            value_text(variance.map(|variance| rounded(variance.sqrt() / 7e3 + 1.0)))
         },
     },
     Aggregate {
         sql: "MEDIAN(DISTINCT MOD(i, 10))",
         value: |rows| {
             let values = distinct(integers(rows).map(|integer| integer % 10));
-            written(continuous(values.into_iter().map(|integer| integer as f64), 0.5))
+            value_text(continuous(values.into_iter().map(|integer| integer as f64), 0.5))
         },
     },
     Aggregate {
         sql: "PERCENTILE_DISC(DISTINCT s, 0.4)",
         value: |rows| word(discrete(distinct(texts(rows)).into_iter(), 0.4)),
     },
-    Aggregate { sql: "MODE(DISTINCT i)", value: |rows| written(integers(rows).min()) },
+    Aggregate { sql: "MODE(DISTINCT i)", value: |rows| value_text(integers(rows).min()) },
     // Of so few values the estimate is exact, and integers up to 256 are rounded to nothing else.
     Aggregate {
         sql: "APPROX_COUNT_DISTINCT(MOD(i, 10))",
@@ -413,9 +413,9 @@ pub const AGGREGATES: &[Aggregate] = &[
     },
     Aggregate {
         sql: "APPROX_PERCENTILE(MOD(i, 100), 0.7)",
-        value: |rows| written(discrete(integers(rows).map(|integer| integer % 100), 0.7).map(|value| value as f64)),
+        value: |rows| value_text(discrete(integers(rows).map(|integer| integer % 100), 0.7).map(|value| value as f64)),
     },
-    Aggregate { sql: "OWN_SPREAD(i) FILTER (WHERE f > 0)", value: |rows| written(spread(rows)) },
+    Aggregate { sql: "OWN_SPREAD(i) FILTER (WHERE f > 0)", value: |rows| value_text(spread(rows)) },
     Aggregate {
         sql: "OWN_TRAIL(s)",
         value: |rows| rows.iter().map(|row| format!("{}>", row.text.as_deref().unwrap_or("-"))).collect(),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use pelton::{PushSource, Query, Session};
 use pelton_runtime::clock::{Clock, Hands};
 use pelton_testkit::ranking::{OrderColumn, first_rows};
-use pelton_testkit::rows::row_lines;
+use pelton_testkit::rows::{row_lines, value_text};
 use pelton_testkit::script::TemporaryDirectory;
 use pelton_testkit::script::engine::{session, session_with_clock};
 use pelton_testkit::script::run::Configuration;
@@ -151,7 +151,7 @@ impl Case {
             let values: Vec<String> = match &self.asked {
                 Asked::Groups(aggregates) => {
                     let values = aggregates.iter().map(|aggregate| (aggregate.value)(rows));
-                    let values: Vec<String> = [written(*key)].into_iter().chain(values).collect();
+                    let values: Vec<String> = [value_text(*key)].into_iter().chain(values).collect();
                     vec![values.join(" | ")]
                 }
                 Asked::First { order, rows_max } => {
@@ -220,7 +220,7 @@ impl Case {
             let results_of = |(end, inner): (i64, Vec<(usize, Option<i64>)>)| {
                 let total = inner.iter().filter_map(|(_, total)| *total).reduce(|sum, integer| sum + integer);
                 let n: usize = inner.iter().map(|(n, _)| n).sum();
-                let line = format!("{end} | {} | final | {} | {n} | {}", end - size, inner.len(), written(total));
+                let line = format!("{end} | {} | final | {} | {n} | {}", end - size, inner.len(), value_text(total));
                 ((end, n, total), (end, line))
             };
             (results, lines) = windows.into_iter().map(results_of).unzip();
@@ -269,13 +269,9 @@ impl Case {
     }
 }
 
-fn written<T: std::fmt::Debug>(value: Option<T>) -> String {
-    value.map_or_else(|| "NULL".to_string(), |value| format!("{value:?}"))
-}
-
 fn row_line(row: &Row) -> String {
     let text = row.text.clone().unwrap_or_else(|| "NULL".to_string());
-    format!("{} | {} | {} | {text}", written(row.key), written(row.integer), written(row.float))
+    format!("{} | {} | {} | {text}", value_text(row.key), value_text(row.integer), value_text(row.float))
 }
 
 fn read_all(query: &mut Query) -> Vec<String> {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use pelton_testkit::ranking::{OrderColumn, first_rows};
-use pelton_testkit::rows::row_lines;
+use pelton_testkit::rows::{row_lines, value_text};
 use pelton_testkit::script::engine::session;
 use pelton_testkit::script::run::Configuration;
 use pelton_testkit::windows::{Kind, Reported, Row, Windows};
@@ -86,10 +86,6 @@ proptest! {
     }
 }
 
-fn written<T: std::fmt::Debug>(value: Option<T>) -> String {
-    value.map_or_else(|| "NULL".to_string(), |value| format!("{value:?}"))
-}
-
 fn expected(case: &Case) -> (Vec<String>, u64) {
     let (reported, late) = case.windows.reported(&case.rows, case.is_keyed);
     let (mut lines, mut known) = (Vec::new(), BTreeMap::new());
@@ -99,7 +95,7 @@ fn expected(case: &Case) -> (Vec<String>, u64) {
         let first = first_rows(&rows, &case.order, &[], case.last);
         let ranked = (1..).zip(first).skip(case.first - 1).map(|(rank, row)| {
             let text = row.text.clone().unwrap_or_else(|| "NULL".to_string());
-            let (key, integer, float) = (written(row.key), written(row.integer), written(row.float));
+            let (key, integer, float) = (value_text(row.key), value_text(row.integer), value_text(row.float));
             format!("{rank} | {key} | {integer} | {float} | {text}")
         });
         let ranked: Vec<String> = ranked.collect();
