@@ -234,6 +234,24 @@ proptest! {
 }
 
 /// A table of several partitions.
+/// Where one match decides, few of many candidates are tested.
+#[test]
+fn candidates_behind_the_first_match_are_not_tested() {
+    let held: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10_000));
+    let bucket = Bucket::new(batch(&[DataType::Int64], &[held]), &[]);
+    for (kind, leaving) in [(JoinKind::Semi, 1_000), (JoinKind::Anti, 0)] {
+        let mut tested = 0;
+        let mut retain = |rows: &mut Vec<u32>, _: &mut Vec<u32>| {
+            tested += rows.len();
+            Ok::<(), ()>(())
+        };
+        let (mut out_rows, mut out_matches) = (Vec::new(), Vec::new());
+        bucket.join((&[], 1_000), kind, Some(&mut retain), &mut out_rows, &mut out_matches).unwrap();
+        assert_eq!(out_rows.len(), leaving, "{kind:?}");
+        assert!(tested <= 10_000, "{tested} pairs of 1,000 rows were tested");
+    }
+}
+
 fn large(rows: usize, distinct: u64, text: bool) -> RecordBatch {
     let random = &mut Random(7);
     let keys = (0..rows).map(|_| (random.below(distinct) as i64).wrapping_mul(0x1_0000_0001));

@@ -113,7 +113,9 @@ fn not_in(join: Join) -> Result<LogicalPlan> {
         plan = anti_join(plan, nulls, lit(true))?;
     }
     if value_nullable {
-        plan = anti_join(plan, right, value.is_null())?;
+        // Where rows of the list do not depend on the row outside, one tells that there are any.
+        let any = if others == lit(true) { LogicalPlanBuilder::from(right).limit(0, Some(1))?.build()? } else { right };
+        plan = anti_join(plan, any, value.is_null())?;
     }
     Ok(plan)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion_common::{DFSchema, DFSchemaRef, DataFusionError, NullEquality, Result};
 use datafusion_expr::logical_plan::Join;
-use datafusion_expr::utils::split_conjunction_owned;
-use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan, lit};
+use datafusion_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan, lit, when};
 use pelton_data::column::{is_nested, sql_name};
 use pelton_data::join::{JoinKind, Side};
 
@@ -41,10 +41,24 @@ struct Sides<'a> {
 struct Conditions {
     /// Those that the table is filtered by before it is loaded.
     of_table: Vec<Expr>,
+    /// Those of the stream's rows without which they have no match, where rows without a match leave.
+    of_stream: Vec<Expr>,
     /// Those that candidates meet to be matches.
     of_pairs: Vec<Expr>,
     /// Those that rows are filtered by behind the join.
     of_rows: Vec<Expr>,
+}
+
+impl Sides<'_> {
+    /// Gives rows of the stream for which a condition is not true a NULL as key, which finds nothing. The condition is evaluated once for each row, not for each
+    /// of its candidates.
+    fn find_only_where(&mut self, condition: Expr) -> Result<()> {
+        match self.on.first_mut() {
+            Some((key, _)) => *key = when(condition, std::mem::take(key)).end()?,
+            None => self.on.push((when(condition, lit(true)).end()?, lit(true))),
+        }
+        Ok(())
+    }
 }
 
 impl Lowering<'_> {
@@ -62,6 +76,9 @@ impl Lowering<'_> {
         }
         let mut sides = self.sides(join)?;
         let conditions = self.conditions(join, &sides)?;
+        if let Some(condition) = conjunction(conditions.of_stream) {
+            sides.find_only_where(condition)?;
+        }
         let table = self.lookup(&sides, conditions.of_table)?;
         let schema = join.left.schema().join(join.right.schema())?;
         let mut stream = std::mem::replace(&mut sides.stream, Relation { branches: Vec::new() });
@@ -158,6 +175,10 @@ impl Lowering<'_> {
                 conditions.of_table.push(condition);
             } else if kind == JoinKind::Inner && (!join.on.is_empty() || is_streams(&condition)) {
                 conditions.of_rows.push(condition);
+            } else if kind == JoinKind::Semi && is_streams(&condition) {
+                conditions.of_rows.push(condition);
+            } else if kind == JoinKind::Anti && is_streams(&condition) {
+                conditions.of_stream.push(condition);
             } else {
                 conditions.of_pairs.push(condition);
             }

@@ -5,16 +5,22 @@ use pelton_data::join::{JoinKind, Side};
 
 use super::UNMATCHED;
 use super::bucket::Bucket;
+use super::index::Matches;
 
 /// Pairs of one piece. Their columns, which conditions read, stay in the second-level cache.
 const PAIRS_MAX: usize = 1 << 14;
+
+/// Candidates of each row that are tested first where one match decides. Each round tests so many times as many as the one before.
+const CANDIDATES_FIRST: usize = 8;
+const CANDIDATES_GROWTH: usize = 4;
 
 /// Keeps those of the pairs that match: rows, and for each the row of the bucket.
 pub type Retain<'a, E> = &'a mut dyn FnMut(&mut Vec<u32>, &mut Vec<u32>) -> Result<(), E>;
 
 impl Bucket {
     /// Joins so many rows, which are the left side, to the rows of the bucket. Candidates are rows with equal values in `keys`, those for which `retain` keeps the
-    /// pair match; it gets pairs in pieces, in the order of rows and then of candidates. `out_rows` and `out_matches` get the pairs that leave in this order; a row
+    /// pair match; it gets pairs in pieces. Where pairs leave, it gets all in the order of rows and then of candidates; where one match decides, candidates of
+    /// all rows that have none yet, round by round. `out_rows` and `out_matches` get what leaves in the order of rows and then of candidates; a row
     /// that leaves without a match has [`UNMATCHED`]. For [`JoinKind::Semi`] a row leaves with its first match. Both vectors are replaced.
     ///
     /// # Errors
@@ -30,31 +36,75 @@ impl Bucket {
         out_rows: &'a mut Vec<u32>,
         out_matches: &'a mut Vec<u32>,
     ) -> Result<(), E> {
-        if retain.is_none() && kind.has_pairs() {
-            self.probe(keys, None, rows, kind.keeps_unmatched(Side::Left), out_rows, out_matches);
-            return Ok(());
-        }
+        let keeps_unmatched = kind.keeps_unmatched(Side::Left);
         out_rows.clear();
         out_matches.clear();
         let mut found = Vec::new();
+        if !kind.has_pairs() {
+            self.find(keys, None, rows, &mut found);
+            let firsts = self.first_matches(&found, retain)?;
+            let leaves = |first: u32| (first == UNMATCHED) == (kind == JoinKind::Anti);
+            for (row, first) in firsts.into_iter().enumerate().filter(|(_, first)| leaves(*first)) {
+                out_rows.push(row as u32);
+                out_matches.push(first);
+            }
+            return Ok(());
+        }
+        let Some(retain) = retain else {
+            self.probe(keys, None, rows, keeps_unmatched, out_rows, out_matches);
+            return Ok(());
+        };
         self.find(keys, None, rows, &mut found);
-        // Where all candidates match, the first decides.
-        let candidates_max = if retain.is_some() { usize::MAX } else { 1 };
-        let joined = Joined { kind, rows: out_rows, matches: out_matches, row_next: 0 };
+        let joined = Joined { keeps_unmatched, rows: out_rows, matches: out_matches, row_next: 0 };
         let mut pieces = Pieces { retain, joined, rows: Vec::new(), matches: Vec::new() };
         for (row, matches) in found.iter().enumerate() {
-            let candidates = self.rows_of(matches);
-            pieces.add(row as u32, &candidates[..candidates.len().min(candidates_max)])?;
+            pieces.add(row as u32, self.rows_of(matches))?;
         }
         pieces.flush()?;
         pieces.joined.pass_rows_before(rows as u32);
         Ok(())
     }
+
+    /// For each row its first match, or [`UNMATCHED`].
+    fn first_matches<E>(&self, found: &[Matches], retain: Option<Retain<'_, E>>) -> Result<Vec<u32>, E> {
+        let first = |matches| self.rows_of(matches).first().copied().unwrap_or(UNMATCHED);
+        let Some(retain) = retain else { return Ok(found.iter().map(first).collect()) };
+        let mut firsts = vec![UNMATCHED; found.len()];
+        let (mut rows, mut matches) = (Vec::new(), Vec::new());
+        let mut test = |firsts: &mut [u32], rows: &mut Vec<u32>, matches: &mut Vec<u32>| {
+            retain(rows, matches)?;
+            for (row, matched) in rows.drain(..).zip(matches.drain(..)) {
+                let first = &mut firsts[row as usize];
+                *first = if *first == UNMATCHED { matched } else { *first };
+            }
+            Ok(())
+        };
+        let mut pending: Vec<u32> = (0..found.len() as u32).collect();
+        let (mut start, mut count) = (0, CANDIDATES_FIRST);
+        loop {
+            let has_more = |row: usize| firsts[row] == UNMATCHED && self.rows_of(&found[row]).len() > start;
+            pending.retain(|&row| has_more(row as usize));
+            if pending.is_empty() {
+                return Ok(firsts);
+            }
+            for &row in &pending {
+                let candidates = &self.rows_of(&found[row as usize])[start..];
+                let candidates = &candidates[..candidates.len().min(count)];
+                if rows.len() + candidates.len() > PAIRS_MAX {
+                    test(&mut firsts, &mut rows, &mut matches)?;
+                }
+                rows.extend(std::iter::repeat_n(row, candidates.len()));
+                matches.extend_from_slice(candidates);
+            }
+            test(&mut firsts, &mut rows, &mut matches)?;
+            (start, count) = (start + count, (count * CANDIDATES_GROWTH).min(PAIRS_MAX));
+        }
+    }
 }
 
 /// Candidate pairs that are yet to be tested.
 struct Pieces<'a, E> {
-    retain: Option<Retain<'a, E>>,
+    retain: Retain<'a, E>,
     joined: Joined<'a>,
     rows: Vec<u32>,
     matches: Vec<u32>,
@@ -70,18 +120,13 @@ impl<E> Pieces<'_, E> {
             candidates = later;
             if self.rows.len() == PAIRS_MAX {
                 self.flush()?;
-                if !self.joined.kind.has_pairs() && self.joined.row_next > row {
-                    return Ok(());
-                }
             }
         }
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), E> {
-        if let Some(retain) = &mut self.retain {
-            retain(&mut self.rows, &mut self.matches)?;
-        }
+        (self.retain)(&mut self.rows, &mut self.matches)?;
         for (row, matched) in self.rows.drain(..).zip(self.matches.drain(..)) {
             self.joined.add(row, matched);
         }
@@ -89,9 +134,9 @@ impl<E> Pieces<'_, E> {
     }
 }
 
-/// The rows that leave.
+/// The pairs that leave.
 struct Joined<'a> {
-    kind: JoinKind,
+    keeps_unmatched: bool,
     rows: &'a mut Vec<u32>,
     matches: &'a mut Vec<u32>,
     /// Rows before this one are done with, or the one right before has a match.
@@ -101,23 +146,15 @@ struct Joined<'a> {
 impl Joined<'_> {
     /// Adds a pair that matches.
     fn add(&mut self, row: u32, matched: u32) {
-        let is_first = row >= self.row_next;
         self.pass_rows_before(row);
         self.row_next = row + 1;
-        let leaves = match self.kind {
-            JoinKind::Semi => is_first,
-            JoinKind::Anti => false,
-            JoinKind::Inner | JoinKind::Left | JoinKind::Right | JoinKind::Full => true,
-        };
-        if leaves {
-            self.rows.push(row);
-            self.matches.push(matched);
-        }
+        self.rows.push(row);
+        self.matches.push(matched);
     }
 
     /// Adds the rows before this one that have no match, where these leave.
     fn pass_rows_before(&mut self, row: u32) {
-        if self.kind.keeps_unmatched(Side::Left) {
+        if self.keeps_unmatched {
             let unmatched = self.row_next..row;
             self.matches.extend(unmatched.clone().map(|_| UNMATCHED));
             self.rows.extend(unmatched);
