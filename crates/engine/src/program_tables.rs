@@ -42,6 +42,22 @@ impl ProgramTables {
         self.pulled.remove(name);
     }
 
+    /// The same without the tables of these names, which stay as they are.
+    pub fn without<'a>(self: &Arc<Self>, mut hidden: impl Iterator<Item = &'a str>) -> Arc<ProgramTables> {
+        let Some(first) = hidden.find(|name| self.has(name)) else { return self.clone() };
+        let mut rest = ProgramTables::clone(self);
+        for name in std::iter::once(first).chain(hidden) {
+            rest.pushed.remove(name);
+            rest.pulled.remove(name);
+        }
+        Arc::new(rest)
+    }
+
+    /// Whether the program fills or reads a table.
+    pub fn has(&self, name: &str) -> bool {
+        self.pushed.contains_key(name) || self.pulled.contains_key(name)
+    }
+
     /// Has those look again who wait for room for what they push.
     pub fn look_again(&self) {
         self.pushed.values().for_each(|table| table.look_again());

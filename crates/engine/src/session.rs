@@ -1,40 +1,77 @@
 //! Sessions: where statements are executed.
 
 mod create_tables;
-mod known;
 mod start;
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field};
 use datafusion_expr::Expr;
-use pelton_plan::Catalog;
-use pelton_plan::parse::Statement;
+use pelton_plan::parse::{Dropped, OptionPlace, Statement, TableDefinition, ViewDefinition};
 use pelton_plan::query::builder::{self, RelationBuilder, TableCall};
 use pelton_plan::query::{LOCAL_TIME_ZONE, Planned, check_computed_columns, check_view, plan_statements};
+use pelton_plan::{Catalog, PlanError};
 use pelton_runtime::clock::Clock;
 use pelton_runtime::pool::Pool;
 
 use crate::builder::QueryBuilder;
 use crate::display::{Zone, text_rows};
+use crate::engine::{Engine, SessionId};
 use crate::error::Error;
 use crate::function::{AggregateFunction, OutputRows, scalar_function};
 use crate::query::{Query, QueryControl};
-use crate::settings::{Settings, user_settings};
+use crate::settings::{Settings, is_of_engine, user_settings};
 use crate::statement::{Outcome, Prepared};
 use crate::table_function::table_function;
 use crate::{analyze, flink_options, table};
-use known::{Known, Started};
 
-/// A catalogue of tables, views and functions with settings, in which statements are executed.
+/// Executes statements against the tables, views and functions of an [`Engine`], and has settings and temporary tables and views of its own.
 ///
-/// Clones refer to the same session.
+/// Clones refer to the same session. Queries go on to run when their session is dropped.
 #[derive(Clone)]
-pub struct Session(Arc<Mutex<Known>>);
+pub struct Session(Arc<Inner>);
+
+struct Inner {
+    engine: Engine,
+    id: SessionId,
+    own: Mutex<Own>,
+}
+
+/// What a session has of its own, behind its lock, which is taken before that of the engine.
+struct Own {
+    /// Temporary tables and views, the tables that stand for files in queries, and settings.
+    catalog: Catalog,
+}
+
+impl Engine {
+    /// A new session of this engine.
+    ///
+    /// ```
+    /// let engine = pelton::Engine::new();
+    /// let [first, second] = [engine.session(), engine.session()];
+    /// let numbers = first.push_table("numbers", "i BIGINT")?;
+    /// second.sql("SELECT i FROM numbers")?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn session(&self) -> Session {
+        let (id, catalog) = {
+            let mut known = self.known();
+            (known.next_session(), known.catalog.of_session())
+        };
+        Session(Arc::new(Inner { engine: self.clone(), id, own: Mutex::new(Own { catalog }) }))
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Session").field(&self.0.id).finish()
+    }
+}
 
 impl Session {
-    /// An empty session.
+    /// A session of an engine of its own.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -42,27 +79,37 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn new() -> Session {
-        Session::with_clock(Clock::default())
+        Engine::new().session()
     }
 
     /// A session with this clock for processing time and idle timeouts, for the project's own tests. (The pace of
     /// generated rows follows the machine's clock.)
     #[doc(hidden)]
     pub fn with_clock(clock: Clock) -> Session {
-        Session::knowing(Known::new(clock))
+        Engine::with_clock(clock).session()
     }
 
     /// A session whose queries run on the workers of this pool, which other sessions may share and a test may drive
-    /// ([`Pool::manual`]), for the project's own tests; changing `pelton.workers` gives the session its own pool.
+    /// ([`Pool::manual`]), for the project's own tests; changing `pelton.workers` gives the session's engine its own pool.
     #[doc(hidden)]
     pub fn with_pool(pool: Pool) -> Session {
-        let mut known = Known::new(pool.clock().clone());
-        known.catalog_mut().set("pelton.workers", pool.workers().to_string());
-        known.pool = Some(pool);
-        Session::knowing(known)
+        Engine::with_pool(pool).session()
     }
 
-    /// State size of all queries in bytes, as last measured.
+    /// The engine, which other sessions may share.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// let numbers = session.push_table("numbers", "i BIGINT")?;
+    /// let other = session.engine().session();
+    /// assert!(other.table("numbers").is_ok());
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    /// State size of all queries of the engine in bytes, as last measured.
     ///
     /// ```
     /// let session = pelton::Session::new();
@@ -71,12 +118,12 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn state_bytes(&self) -> usize {
-        self.known().budget.bytes()
+        self.engine().state_bytes()
     }
 
-    /// Bytes of buffered rows in all queries.
+    /// Bytes of buffered rows in all queries of the engine.
     pub fn waiting_bytes(&self) -> usize {
-        self.known().budget.waiting_bytes()
+        self.engine().waiting_bytes()
     }
 
     /// Parses a script without executing it.
@@ -111,7 +158,7 @@ impl Session {
     /// ```
     pub fn execute(&self, statement: &Prepared) -> Result<Outcome, Error> {
         self.define_files(statement)?;
-        self.execute_statement(&statement.0.statement)
+        self.execute_statement(statement)
     }
 
     /// The output of `EXPLAIN` for a query or an insert, as text. Other statements are executed, and return `None`.
@@ -128,13 +175,13 @@ impl Session {
     /// ```
     pub fn explain(&self, statement: &Prepared) -> Result<Option<String>, Error> {
         self.define_files(statement)?;
-        let statement = match &statement.0.statement {
+        let explained = match &statement.0.statement {
             Statement::Explain(explained) => explained.as_ref(),
             Statement::Analyze { statement, is_verbose } => return self.analyze(statement, *is_verbose).map(Some),
             other => other,
         };
-        if let Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) = statement {
-            return self.snapshot().explain(|catalog| plan_statements(catalog, &[statement])).map(Some);
+        if let Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) = explained {
+            return self.snapshot().explain(|catalog| plan_statements(catalog, &[explained])).map(Some);
         }
         self.execute_statement(statement).map(|_| None)
     }
@@ -170,7 +217,7 @@ impl Session {
         }
     }
 
-    /// The running queries, including those that a statement waits for. A query that another thread starts is among them once the tables that it joins
+    /// The running queries of this session, including those that a statement waits for. A query that another thread starts is among them once the tables that it joins
     /// with are loaded.
     ///
     /// ```
@@ -185,7 +232,8 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn queries(&self) -> Vec<QueryControl> {
-        self.known().queries.iter().filter_map(Started::running).map(QueryControl::of).collect()
+        let running = self.engine().known().running_queries(Some(self.0.id));
+        running.into_iter().map(QueryControl::of).collect()
     }
 
     /// Changes a setting, as `SET 'key' = 'value'` does.
@@ -201,17 +249,37 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn set(&self, key: &str, value: &str) -> Result<(), Error> {
-        let mut known = self.known();
-        Settings::check(&known.catalog, key, value, None)?;
-        if flink_options::note(key).is_some() {
-            return Ok(());
-        }
-        known.catalog_mut().set(key, value);
-        known.follow_settings();
-        Ok(())
+        self.set_at(key, value, None).map(drop)
     }
 
-    /// Registers a scalar function. `body` gets one array for each argument and returns one of the same length, and of the
+    /// Changes a setting of the session or its engine; returns a note where it is an option of Flink that has no meaning here.
+    fn set_at(&self, key: &str, value: &str, place: Option<OptionPlace>) -> Result<Option<String>, Error> {
+        let (mut own, mut known) = (self.own(), self.engine().known());
+        Settings::check(&own.catalog.over(known.catalog.clone()), key, value, place)?;
+        if let Some(note) = flink_options::note(key) {
+            return Ok(Some(note));
+        }
+        if is_of_engine(key) {
+            known.catalog_mut().set(key, value);
+            known.follow_settings();
+        } else {
+            own.catalog.set(key, value);
+        }
+        Ok(None)
+    }
+
+    /// Takes back a setting, or all of the session.
+    fn reset(&self, key: Option<&str>) {
+        let (mut own, mut known) = (self.own(), self.engine().known());
+        if key.is_some_and(is_of_engine) {
+            known.catalog_mut().reset(key);
+            known.follow_settings();
+        } else {
+            own.catalog.reset(key);
+        }
+    }
+
+    /// Registers a scalar function of the engine. `body` gets one array for each argument and returns one of the same length, and of the
     /// type `returns`; without arguments, one of length 1. The result for a row must depend only on that row's arguments: for constants it
     /// is computed once, when the query is planned.
     ///
@@ -239,10 +307,10 @@ impl Session {
     where
         F: Fn(&[ArrayRef]) -> Result<ArrayRef, String> + Send + Sync + 'static,
     {
-        self.known().catalog_mut().add_function(scalar_function(name, arguments, returns, body));
+        self.engine().known().catalog_mut().add_function(scalar_function(name, arguments, returns, body));
     }
 
-    /// Registers an aggregate function, for windows of every kind and all other aggregations.
+    /// Registers an aggregate function of the engine, for windows of every kind and all other aggregations.
     ///
     /// See [`AggregateFunction`] for its abilities.
     ///
@@ -263,10 +331,10 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn register_aggregate<S: Send + Sync + 'static>(&self, function: AggregateFunction<S>) {
-        self.known().catalog_mut().add_aggregate(function.planned());
+        self.engine().known().catalog_mut().add_aggregate(function.planned());
     }
 
-    /// Registers a table function, which makes any number of rows of each: `… CROSS JOIN LATERAL TABLE(words(line)) AS t (word)`.
+    /// Registers a table function of the engine, which makes any number of rows of each: `… CROSS JOIN LATERAL TABLE(words(line)) AS t (word)`.
     ///
     /// It gets one array for each argument, cast to these types, with a value for each row of a block, NULLs included. It returns its rows with the number of the
     /// row that each was made of, from 0, in ascending order. A function without arguments is called as for one row. Errors stop the query, and are
@@ -292,7 +360,7 @@ impl Session {
     where
         F: Fn(&[ArrayRef]) -> Result<OutputRows, String> + Send + Sync + 'static,
     {
-        self.known().catalog_mut().add_table_function(table_function(name, Some(arguments), returns, body));
+        self.engine().known().catalog_mut().add_table_function(table_function(name, Some(arguments), returns, body));
     }
 
     /// Begins a query over a table or view, to be extended by methods of [`QueryBuilder`].
@@ -322,8 +390,8 @@ impl Session {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn time_zone(&self) -> Zone {
-        let catalog = &self.known().catalog;
-        let name = catalog.setting(LOCAL_TIME_ZONE).unwrap_or("UTC");
+        let own = self.own();
+        let name = own.catalog.setting(LOCAL_TIME_ZONE).unwrap_or("UTC");
         Zone::named(name).expect("SET takes zones only")
     }
 
@@ -378,20 +446,20 @@ impl Session {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    fn knowing(known: Known) -> Session {
-        Session(Arc::new(Mutex::new(known)))
+    fn id(&self) -> SessionId {
+        self.0.id
     }
 
-    /// Locks what the session knows. Nothing that may wait is done under this lock: no planning, no reading of files, no loading, no compiling.
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks what the session has of its own. As under the engine's lock, nothing that may wait is done under this one.
+    fn own(&self) -> MutexGuard<'_, Own> {
+        self.0.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Defines the tables that stand for the files in a statement.
     fn define_files(&self, statement: &Prepared) -> Result<(), Error> {
         for file in &statement.0.files {
             let table = table::of_file(file)?;
-            self.known().catalog_mut().add_file(table);
+            self.own().catalog.add_file(Arc::new(table));
         }
         Ok(())
     }
@@ -402,35 +470,61 @@ impl Session {
         analyze::to_its_end(query, is_verbose)
     }
 
-    fn execute_statement(&self, statement: &Statement) -> Result<Outcome, Error> {
+    fn create_table(&self, definition: &TableDefinition) -> Result<(), Error> {
+        let table = table::define(definition.clone())?;
+        check_computed_columns(&self.snapshot().catalog, &table)?;
+        match definition.temporary {
+            true => self.own().catalog.add_table(table)?,
+            false => self.engine().known().catalog_mut().add_table(table)?,
+        }
+        Ok(())
+    }
+
+    /// Creates a view. The tables of files that a permanent one reads are the engine's as well.
+    fn create_view(&self, definition: &ViewDefinition) -> Result<(), Error> {
+        let catalog = self.snapshot().catalog;
+        let view = ViewDefinition { reads: check_view(&catalog, definition)?, ..definition.clone() };
+        if view.temporary {
+            self.own().catalog.add_view(view)?;
+            return Ok(());
+        }
+        if let Some(name) = view.reads.iter().find(|name| catalog.is_temporary(name)) {
+            let message = format!("the view {} cannot read {name}, which is temporary", view.name);
+            return Err(PlanError::invalid(view.place, message).with_hint("use CREATE TEMPORARY VIEW").into());
+        }
+        let files: Vec<_> = view.reads.iter().filter_map(|name| catalog.file(name).cloned()).collect();
+        let mut known = self.engine().known();
+        let known = known.catalog_mut();
+        known.add_view(view)?;
+        files.into_iter().for_each(|file| known.add_file(file));
+        Ok(())
+    }
+
+    fn drop_relation(&self, dropped: &Dropped) -> Result<(), Error> {
+        let (mut own, mut known) = (self.own(), self.engine().known());
+        if own.catalog.over(known.catalog.clone()).check_dropped(dropped)? {
+            match dropped.is_temporary {
+                true => own.catalog.remove(&dropped.target.name),
+                false => known.remove(&dropped.target.name),
+            }
+        }
+        Ok(())
+    }
+
+    fn execute_statement(&self, prepared: &Prepared) -> Result<Outcome, Error> {
+        let statement = &prepared.0.statement;
         match statement {
-            Statement::CreateTable(definition) => {
-                let table = table::define(definition.clone())?;
-                check_computed_columns(&self.snapshot().catalog, &table)?;
-                self.known().catalog_mut().add_table(table)?;
-            }
-            Statement::CreateView(definition) => {
-                check_view(&self.snapshot().catalog, definition)?;
-                self.known().catalog_mut().add_view(definition.clone())?;
-            }
-            Statement::DropTable(dropped) => self.known().drop_table(dropped)?,
-            Statement::DropView(dropped) => self.known().catalog_mut().drop_view(dropped)?,
+            Statement::CreateTable(definition) => self.create_table(definition)?,
+            Statement::CreateView(definition) => self.create_view(definition)?,
+            Statement::Drop(dropped) => self.drop_relation(dropped)?,
             Statement::Set { key, value, place } => {
-                let mut known = self.known();
-                Settings::check(&known.catalog, key, value, Some(*place))?;
-                if let Some(note) = flink_options::note(key) {
-                    return Ok(Outcome::Noted(note));
-                }
-                known.catalog_mut().set(key, value);
-                known.follow_settings();
+                return Ok(self.set_at(key, value, Some(*place))?.map_or(Outcome::Done, Outcome::Noted));
             }
             Statement::Reset { key, place } => {
                 if let Some(key) = key {
                     Settings::check_key(key, *place)?;
                 }
-                let mut known = self.known();
-                known.catalog_mut().reset(key.as_deref());
-                known.follow_settings();
+                self.reset(key.as_deref());
             }
             Statement::Use => {}
             Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) => {
@@ -444,11 +538,17 @@ impl Session {
                 return self.analyze(statement, *is_verbose).map(|text| Outcome::Rows(plan_rows(&text)));
             }
             Statement::AnalyzeQuery { number, is_verbose } => {
-                return Ok(Outcome::Rows(plan_rows(&self.known().analyzed(*number, *is_verbose)?)));
+                return Ok(Outcome::Rows(plan_rows(&self.engine().known().analyzed(*number, *is_verbose)?)));
             }
-            Statement::ShowProgress { is_verbose } => return Ok(Outcome::Rows(self.known().progress(*is_verbose))),
-            Statement::ShowQueries { is_verbose } => return Ok(Outcome::Rows(self.known().running(*is_verbose))),
-            Statement::ShowOperators { is_verbose } => return Ok(Outcome::Rows(self.known().operators(*is_verbose))),
+            Statement::ShowProgress { is_verbose } => {
+                return Ok(Outcome::Rows(self.engine().known().progress(*is_verbose)));
+            }
+            Statement::ShowQueries { is_verbose } => {
+                return Ok(Outcome::Rows(self.engine().known().running(*is_verbose)));
+            }
+            Statement::ShowOperators { is_verbose } => {
+                return Ok(Outcome::Rows(self.engine().known().operators(*is_verbose)));
+            }
             shown => return show(&self.snapshot().catalog, shown).map(Outcome::Rows),
         }
         Ok(Outcome::Done)

@@ -1,4 +1,4 @@
-//! Every setting of a session: its key, what it takes, what holds without it, and what it does.
+//! Every setting: its key, whether it is of a session or of the engine, what it takes, what holds without it, and what it does.
 //!
 //! Checks of `SET`, the rows of `SET` without a key and `docs/settings.md` are made from this list. Those for tests can be set, and are listed nowhere. The list needs
 //! nothing else, so that the program that writes the document can include it.
@@ -16,6 +16,17 @@ pub struct SettingEntry {
     pub text: &'static str,
     /// Who sets it.
     pub audience: Audience,
+    /// What it is a setting of.
+    pub scope: Scope,
+}
+
+/// What a setting is a setting of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The session that sets it: it concerns the statements of that session.
+    Session,
+    /// The engine: it concerns all sessions and queries, those that run too.
+    Engine,
 }
 
 /// Who sets a setting.
@@ -30,7 +41,11 @@ pub enum Audience {
 }
 
 const fn setting(key: &'static str, takes: &'static str, default: &'static str, text: &'static str) -> SettingEntry {
-    SettingEntry { key, takes, default, text, audience: Audience::Users }
+    SettingEntry { key, takes, default, text, audience: Audience::Users, scope: Scope::Session }
+}
+
+const fn of_engine(key: &'static str, takes: &'static str, default: &'static str, text: &'static str) -> SettingEntry {
+    SettingEntry { scope: Scope::Engine, ..setting(key, takes, default, text) }
 }
 
 const fn for_tests(key: &'static str, takes: &'static str, default: &'static str, text: &'static str) -> SettingEntry {
@@ -86,26 +101,26 @@ pub const SETTINGS: &[SettingEntry] = &[
         "measured",
         "What code costs, made up: for tests.",
     ),
-    setting(
+    of_engine(
         "pelton.workers",
         "a number of threads from 1 to 1024",
         "as many as the process may use",
         "Threads that do the work of all queries.",
     ),
-    setting(
+    of_engine(
         "pelton.spin",
         "a duration of at most '1 s', such as '50 us', or '0'",
         "20 us",
         "How long an idle worker looks for work before it sleeps.",
     ),
-    setting("pelton.pin", "'on' or 'off'", "off", "Each worker stays on one core. Linux only."),
-    setting(
+    of_engine("pelton.pin", "'on' or 'off'", "off", "Each worker stays on one core. Linux only."),
+    of_engine(
         "pelton.policy",
         "'adaptive', 'downstream', 'fcfs', 'highest-rate', 'min-cost', 'min-latency', 'random', 'round-robin' or 'threads'",
         "adaptive",
         "The scheduling policy: which operator runs next.",
     ),
-    setting(
+    of_engine(
         "pelton.epoch",
         "a duration from '10 us' to '1 s', such as '1 ms'",
         "5 ms",
@@ -122,7 +137,7 @@ pub const SETTINGS: &[SettingEntry] = &[
         "What windows are made of: slices that windows share, slices of each aggregation by itself, or each window by itself.",
     ),
     setting("pelton.block-rows", "a number of rows from 1 to 1048576", "16384", "Rows in a block."),
-    setting(
+    of_engine(
         "pelton.memory",
         A_MEMORY_SIZE,
         "no limit",

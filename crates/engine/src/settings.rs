@@ -17,7 +17,7 @@ use pelton_state::layout::DenseKeys;
 
 use crate::error::Error;
 use crate::flink_options;
-use crate::setting_list::{Audience, SETTINGS, SettingEntry};
+use crate::setting_list::{Audience, SETTINGS, Scope, SettingEntry};
 
 /// Which code runs a query's pipelines: `SET 'pelton.tier' = …`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,7 +58,7 @@ pub enum AdaptChoice {
     Random,
 }
 
-/// A session's settings, with their defaults.
+/// The settings of a session and its engine, with their defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `pelton.tier`
@@ -79,7 +79,7 @@ pub struct Settings {
     /// `pelton.pin`: each worker stays on one of the cores that the process may use, and what threads it starts, the first on the first: it is for one
     /// pool in a process. Threads of operators stay nowhere.
     pub pin: bool,
-    /// `pelton.policy`: the scheduling policy of all queries of the session.
+    /// `pelton.policy`: the scheduling policy of all queries.
     pub policy: PolicyName,
     /// `pelton.epoch`: how long priorities hold, and a worker stays with a query.
     pub epoch: Duration,
@@ -138,6 +138,11 @@ fn all_settings() -> impl Iterator<Item = &'static SettingEntry> {
     SETTINGS.iter().filter(|setting| setting.audience != Audience::TestsWithQueues || cfg!(feature = "queues"))
 }
 
+/// Whether a setting is one of the engine, and not of a session.
+pub(crate) fn is_of_engine(key: &str) -> bool {
+    SETTINGS.iter().any(|setting| setting.key == key && setting.scope == Scope::Engine)
+}
+
 /// The settings that users see.
 pub(crate) fn user_settings() -> impl Iterator<Item = &'static SettingEntry> {
     SETTINGS.iter().filter(|setting| setting.audience == Audience::Users)
@@ -173,7 +178,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings of a session. Its catalogue holds only what [`Settings::check`] let pass.
+    /// The settings of a catalogue, which holds only what [`Settings::check`] let pass.
     pub fn of(catalog: &Catalog) -> Settings {
         let mut settings = Settings::default();
         for (key, value) in catalog.settings() {

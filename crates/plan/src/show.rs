@@ -41,7 +41,8 @@ pub fn show(catalog: &Catalog, statement: &Statement) -> Result<Option<Listing>,
             filtered("table name", all.into_iter().collect(), filter)
         }
         Statement::ShowViews(filter) => {
-            filtered("view name", catalog.views().map(|view| view.name.clone()).collect(), filter)
+            let all: BTreeSet<String> = catalog.views().map(|view| view.name.clone()).collect();
+            filtered("view name", all.into_iter().collect(), filter)
         }
         Statement::ShowFunctions { are_own, filter } => {
             let all = if *are_own { own_names(catalog).collect() } else { function_names(catalog) };

@@ -31,7 +31,7 @@ impl Session {
     /// ```
     pub fn push_table(&self, name: &str, columns: &str) -> Result<PushSource, Error> {
         let (table, schema) = self.own_table("push", name, columns)?;
-        let mut known = self.known();
+        let mut known = self.engine().known();
         known.catalog_mut().add_table(table)?;
         let (source, table) = PushSource::new(schema, known.budget.clone());
         known.program_tables_mut().add_pushed(name, table);
@@ -61,7 +61,7 @@ impl Session {
     /// ```
     pub fn pull_table(&self, name: &str, columns: &str) -> Result<PullSink, Error> {
         let (table, schema) = self.own_table("pull", name, columns)?;
-        let mut known = self.known();
+        let mut known = self.engine().known();
         known.catalog_mut().add_table(table)?;
         let (sink, table) = PullSink::new(schema);
         known.program_tables_mut().add_pulled(name, table);

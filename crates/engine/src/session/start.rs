@@ -1,4 +1,4 @@
-//! Starts queries. They are planned, loaded and compiled with a snapshot of what the session knows, so that other threads can use the session meanwhile.
+//! Starts queries. They are planned, loaded and compiled with a snapshot of what session and engine know, so that other threads can use both meanwhile.
 
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use pelton_runtime::budget::Budget;
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
 
-use super::{Known, Session};
+use super::Session;
 use crate::emission;
+use crate::engine::{Engine, SessionId};
 use crate::error::Error;
 use crate::execute::{self, Surroundings};
 use crate::explain::explain;
@@ -22,7 +23,7 @@ use crate::waiting::query_name;
 /// How often a query is planned again because other threads drop or replace its tables while it is being started.
 const ATTEMPTS_MAX: usize = 8;
 
-/// The catalogue and the tables of the program itself as they are at one instant.
+/// The catalogue of a session laid over that of its engine, and the tables of the program itself, as they are at one instant.
 pub(super) struct Snapshot {
     pub catalog: Arc<Catalog>,
     program_tables: Arc<ProgramTables>,
@@ -35,25 +36,26 @@ impl Snapshot {
     }
 
     /// Whether none of these tables was dropped or replaced since.
-    fn holds(&self, known: &Known, mut tables: impl Iterator<Item = impl AsRef<str>>) -> bool {
-        tables.all(|table| known.catalog.has_still(table.as_ref(), &self.catalog))
-    }
-
-    /// Whether the program itself fills or reads a table.
-    fn is_own(&self, table: &str) -> bool {
-        self.program_tables.pushed(table).is_some() || self.program_tables.pulled(table).is_some()
+    fn holds(&self, now: &Catalog, mut tables: impl Iterator<Item = impl AsRef<str>>) -> bool {
+        tables.all(|table| now.has_still(table.as_ref(), &self.catalog))
     }
 }
 
 impl Session {
     pub(super) fn snapshot(&self) -> Snapshot {
-        let known = self.known();
-        Snapshot { catalog: known.catalog.clone(), program_tables: known.program_tables.clone() }
+        let own = self.own();
+        let (base, program_tables) = {
+            let known = self.engine().known();
+            (known.catalog.clone(), known.program_tables.clone())
+        };
+        // A temporary table hides one of the program.
+        let program_tables = program_tables.without(own.catalog.names());
+        Snapshot { catalog: Arc::new(own.catalog.over(base)), program_tables }
     }
 
     /// Plans and starts a query, which takes as long as loading the tables that it joins with.
     ///
-    /// Its tables are those that the session has when these are loaded, and those of the program itself the ones that it has when the query starts:
+    /// Its tables are those that there are when these are loaded, and those of the program itself the ones that it has when the query starts:
     /// where one was dropped or replaced meanwhile, the query is planned again.
     pub(super) fn start(&self, plan: impl Fn(&Catalog) -> Result<Planned, PlanError>) -> Result<Query, Error> {
         for _ in 0..ATTEMPTS_MAX {
@@ -84,28 +86,33 @@ impl Session {
         let tables = tables_of(&program);
         let mut unstarted = execute::prepare(program, &surroundings)?;
         // Before files are made. A table of the program that is dropped looks as if another query had taken it: both are checked under one lock.
-        let known = self.known();
-        if !snapshot.holds(&known, tables.iter()) {
-            return Ok(None);
+        {
+            let (own, known) = (self.own(), self.engine().known());
+            if !snapshot.holds(&own.catalog.over(known.catalog.clone()), tables.iter()) {
+                return Ok(None);
+            }
+            unstarted.check_program_tables(&surroundings)?;
         }
-        unstarted.check_program_tables(&surroundings)?;
-        drop(known);
         unstarted.open(&surroundings)?;
-        let mut known = self.known();
-        if !snapshot.holds(&known, tables.iter().filter(|table| snapshot.is_own(table))) {
-            return Ok(None);
-        }
-        let query = execute::start(unstarted, &surroundings)?;
-        known.register(entry.number, &query);
-        drop(known);
+        let query = {
+            let (own, mut known) = (self.own(), self.engine().known());
+            let now = own.catalog.over(known.catalog.clone());
+            if !snapshot.holds(&now, tables.iter().filter(|table| snapshot.program_tables.has(table))) {
+                return Ok(None);
+            }
+            let query = execute::start(unstarted, &surroundings)?;
+            known.register(entry.number, entry.session, &query);
+            query
+        };
         entry.keep();
         Ok(Some(query))
     }
 }
 
-/// The number of a query that is being started, which is free again if it does not start, and what it shares with the session's other queries.
+/// The number of a query that is being started, which is free again if it does not start, and what it shares with the engine's other queries.
 struct Entry<'a> {
-    session: &'a Session,
+    engine: &'a Engine,
+    session: SessionId,
     number: usize,
     is_used: bool,
     pool: Pool,
@@ -115,12 +122,14 @@ struct Entry<'a> {
 
 impl Entry<'_> {
     fn of<'a>(session: &'a Session, program: &Program, settings: &Settings) -> Entry<'a> {
-        let mut known = session.known();
+        let engine = session.engine();
+        let mut known = engine.known();
         known.queries_started += 1;
         let number = known.queries_started;
         let late = known.late.of_query(&query_name(number, program.outputs.iter().map(Output::name)));
         Entry {
-            session,
+            engine,
+            session: session.id(),
             number,
             is_used: false,
             pool: known.pool(settings.workers),
@@ -139,7 +148,7 @@ impl Drop for Entry<'_> {
         if self.is_used {
             return;
         }
-        let mut known = self.session.known();
+        let mut known = self.engine.known();
         if known.queries_started == self.number {
             known.queries_started -= 1;
         }

@@ -25,6 +25,8 @@ mod reload;
 
 mod session;
 
+mod sessions;
+
 mod shown;
 
 mod stage;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
@@ -64,6 +64,8 @@ pub(crate) struct Context<'a> {
     views: RefCell<HashMap<String, Arc<dyn TableSource>>>,
     /// The same with their plans, the innermost first.
     views_read: RefCell<Vec<(String, LogicalPlan)>>,
+    /// Names that the outermost view reads.
+    reads: RefCell<BTreeSet<String>>,
     /// Common table expressions that have been planned.
     references: RefCell<Vec<Arc<dyn TableSource>>>,
     /// What Flink would not understand of the queries, views and computed columns that were walked.
@@ -95,6 +97,7 @@ impl<'a> Context<'a> {
             view_depth: Cell::new(0),
             views: RefCell::default(),
             views_read: RefCell::default(),
+            reads: RefCell::default(),
             references: RefCell::default(),
             foreign: RefCell::default(),
         }
@@ -134,6 +137,11 @@ impl<'a> Context<'a> {
             Relation::Table(_) => None,
         });
         views.collect()
+    }
+
+    /// The tables, views and files that a view which was planned by itself names.
+    pub(crate) fn reads(&self) -> Vec<String> {
+        self.reads.borrow().iter().cloned().collect()
     }
 
     /// Keeps what a name of a common table expression stands for, and returns its number.
@@ -431,6 +439,9 @@ impl ContextProvider for Context<'_> {
             return Ok(self.references.borrow()[number].clone());
         }
         let named = Named { name: name.to_string(), place: None };
+        if self.view_depth.get() == 1 {
+            self.reads.borrow_mut().insert(named.name.clone());
+        }
         match self.catalog.resolve(&named).map_err(external)? {
             Relation::Table(table) => self.table_source(table),
             Relation::View(view) => self.view_source(view),

@@ -59,7 +59,7 @@ pub use interval::interval_micros;
 pub(crate) use over_calls::shown_name;
 pub use statement::{
     ColumnDefinition, ColumnKind, Dropped, FileArgument, FileTable, Insert, NameFilter, Named, OptionPlace, Parsed,
-    Statement, TableDefinition, ViewDefinition, WatermarkDefinition,
+    RelationKind, Statement, TableDefinition, ViewDefinition, WatermarkDefinition,
 };
 pub(crate) use substitutes::instead_of;
 pub(crate) use table::check_columns;

@@ -8,7 +8,9 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use crate::errors::{Place, PlanError, closest};
 use crate::parse::dialect::FlinkDialect;
 use crate::parse::script::{Piece, Script, from_parser};
-use crate::parse::statement::{Dropped, FileTable, Insert, Named, OptionPlace, Parsed, Statement, ViewDefinition};
+use crate::parse::statement::{
+    Dropped, FileTable, Insert, Named, OptionPlace, Parsed, RelationKind, Statement, ViewDefinition,
+};
 use crate::parse::statement_set::{Prefix, read_statement_set, statement_set_start};
 use crate::parse::vocabulary::{NESTING_MAX, is_blank};
 use crate::parse::{asof, chains, column_type, files, group_window, refuse, session, table, unicode};
@@ -239,18 +241,17 @@ impl<'a> Reader<'a> {
         let query = self.query()?;
         let text = self.script.text(start, self.end).to_string();
         let Named { name, place } = named;
-        Ok(ViewDefinition { name, place, columns, query, text, temporary, if_not_exists })
+        Ok(ViewDefinition { name, place, columns, query, text, reads: Vec::new(), temporary, if_not_exists })
     }
 
     fn drop(&mut self) -> Result<Statement, PlanError> {
         self.word("DROP")?;
-        // Nothing outlives a session: TEMPORARY makes no difference.
-        let _ = self.takes("TEMPORARY");
+        let is_temporary = self.takes("TEMPORARY");
         let place = self.place();
-        let kind: fn(Dropped) -> Statement = if self.takes("TABLE") {
-            Statement::DropTable
+        let kind = if self.takes("TABLE") {
+            RelationKind::Table
         } else if self.takes("VIEW") {
-            Statement::DropView
+            RelationKind::View
         } else {
             let found = self.parser.peek_token();
             return Err(match &found.token {
@@ -263,7 +264,7 @@ impl<'a> Reader<'a> {
             self.word("EXISTS")?;
         }
         let target = self.name("the name of a table or view")?;
-        Ok(kind(Dropped { target, if_exists }))
+        Ok(Statement::Drop(Dropped { target, kind, is_temporary, if_exists }))
     }
 
     fn insert(&mut self) -> Result<Insert, PlanError> {

@@ -60,10 +60,8 @@ pub enum Statement {
     CreateTable(TableDefinition),
     /// `CREATE VIEW`
     CreateView(ViewDefinition),
-    /// `DROP TABLE`
-    DropTable(Dropped),
-    /// `DROP VIEW`
-    DropView(Dropped),
+    /// `DROP TABLE` or `DROP VIEW`
+    Drop(Dropped),
     /// `INSERT INTO`
     Insert(Insert),
     /// `EXECUTE STATEMENT SET BEGIN … END`: several inserts that run as one program.
@@ -210,8 +208,39 @@ pub struct Named {
 pub struct Dropped {
     /// Which table or view.
     pub target: Named,
+    /// Whether it must be a table or a view.
+    pub kind: RelationKind,
+    /// `TEMPORARY`
+    pub is_temporary: bool,
     /// Whether it is fine for it not to exist.
     pub if_exists: bool,
+}
+
+/// What a relation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelationKind {
+    /// A table.
+    Table,
+    /// A view.
+    View,
+}
+
+impl RelationKind {
+    /// As messages name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            RelationKind::Table => "table",
+            RelationKind::View => "view",
+        }
+    }
+
+    /// As statements name it.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            RelationKind::Table => "TABLE",
+            RelationKind::View => "VIEW",
+        }
+    }
 }
 
 /// `INSERT INTO target [(columns)] query`
@@ -238,7 +267,9 @@ pub struct ViewDefinition {
     pub query: Box<Query>,
     /// The query as written.
     pub text: String,
-    /// Whether it was created `TEMPORARY`. Nothing outlives a session yet, so this changes nothing.
+    /// The tables, views and files that the query names, once it has been checked.
+    pub reads: Vec<String>,
+    /// Whether it was created `TEMPORARY`: it belongs to one session.
     pub temporary: bool,
     /// Whether an existing view of this name stays.
     pub if_not_exists: bool,
@@ -269,7 +300,7 @@ pub struct TableDefinition {
     pub option_places: BTreeMap<String, OptionPlace>,
     /// Names of columns that were written without backticks, and where.
     pub bare_names: Vec<(String, Option<Place>)>,
-    /// Whether it was created `TEMPORARY`. Nothing outlives a session yet, so this changes nothing.
+    /// Whether it was created `TEMPORARY`: it belongs to one session.
     pub temporary: bool,
     /// Whether an existing table of this name stays.
     pub if_not_exists: bool,

@@ -183,17 +183,18 @@ fn check_columns(plan: &LogicalPlan, query: &sqlparser::ast::Query) -> Result<()
     Ok(())
 }
 
-/// Checks a view's query by itself: whoever reads the view plans it as a part of another.
+/// Checks a view's query by itself: whoever reads the view plans it as a part of another. Returns the names of what it reads.
 ///
 /// # Errors
 /// [`PlanError`] names what is wrong, its place and what to write instead.
-pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<(), PlanError> {
+pub fn check_view(catalog: &Catalog, view: &ViewDefinition) -> Result<Vec<String>, PlanError> {
     on_deep_stack(catalog, || {
         let context = Context::new(catalog);
         let locations = survey::survey_view(&view.query, &context)?;
         let planned = context.view_plan(view).and_then(|plan| references::resolved(plan, None));
         let planned = planned.and_then(|plan| optimize::coerce(plan, locations.subquery));
-        planned.map(drop).map_err(|error| locate::in_query(error, &view.query, &context, &locations))
+        planned.map_err(|error| locate::in_query(error, &view.query, &context, &locations))?;
+        Ok(context.reads())
     })
 }
 

@@ -1,11 +1,10 @@
-//! What a session knows: its catalogue, its queries and what they share.
+//! What an engine knows: its catalogue, its queries and what they share.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use pelton_plan::Catalog;
-use pelton_plan::parse::Dropped;
 use pelton_runtime::budget::Budget;
 use pelton_runtime::clock::Clock;
 use pelton_runtime::late::LateLog;
@@ -20,8 +19,8 @@ use crate::query::{NamedStories, Query};
 use crate::settings::Settings;
 use crate::{analyze, late, operators, running, waiting};
 
-/// What a session knows, behind its lock.
-pub(super) struct Known {
+/// What an engine knows, behind its lock.
+pub(crate) struct Known {
     /// Copied on write, as are the tables: a statement works with what it found when it began.
     pub catalog: Arc<Catalog>,
     pub program_tables: Arc<ProgramTables>,
@@ -32,22 +31,29 @@ pub(super) struct Known {
     /// What the state of all queries is charged to.
     pub budget: Budget,
     /// Queries that may still run, and the last that have ended.
-    pub queries: VecDeque<Started>,
+    queries: VecDeque<Started>,
     /// The number of the last query.
     pub queries_started: usize,
+    sessions_opened: u64,
 }
 
+/// Tells the sessions of an engine apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SessionId(u64);
+
 /// A query that was started.
-pub(super) struct Started {
+pub(crate) struct Started {
     /// Counted from 1.
     number: usize,
+    /// The session that started it.
+    session: SessionId,
     run: WeakRunHandle,
     stories: Vec<NamedStories>,
 }
 
 impl Started {
     /// Its run, as long as that has not ended.
-    pub fn running(&self) -> Option<RunHandle> {
+    fn running(&self) -> Option<RunHandle> {
         self.run.upgrade().filter(|run| !run.has_ended())
     }
 }
@@ -68,6 +74,7 @@ impl Known {
             budget: Budget::default(),
             queries: VecDeque::new(),
             queries_started: 0,
+            sessions_opened: 0,
         }
     }
 
@@ -76,11 +83,22 @@ impl Known {
         Arc::make_mut(&mut self.catalog)
     }
 
-    /// Forgets a table, and lets go of whoever fills it.
-    pub fn drop_table(&mut self, dropped: &Dropped) -> Result<(), Error> {
-        self.catalog_mut().drop_table(dropped)?;
-        self.program_tables_mut().remove(&dropped.target.name);
-        Ok(())
+    /// The number of a session that is opened.
+    pub fn next_session(&mut self) -> SessionId {
+        self.sessions_opened += 1;
+        SessionId(self.sessions_opened)
+    }
+
+    /// The queries that run: all, or those of a session.
+    pub fn running_queries(&self, session: Option<SessionId>) -> Vec<RunHandle> {
+        let queries = self.queries.iter().filter(|query| session.is_none_or(|session| query.session == session));
+        queries.filter_map(Started::running).collect()
+    }
+
+    /// Forgets a table or view, and lets go of whoever fills it.
+    pub fn remove(&mut self, name: &str) {
+        self.catalog_mut().remove(name);
+        self.program_tables_mut().remove(name);
     }
 
     /// The tables of the program itself, to be changed.
@@ -89,7 +107,7 @@ impl Known {
     }
 
     /// Adds a query that was just started, and forgets some that have ended.
-    pub fn register(&mut self, number: usize, query: &Query) {
+    pub fn register(&mut self, number: usize, session: SessionId, query: &Query) {
         let mut ended = self.queries.iter().filter(|query| query.running().is_none()).count();
         self.queries.retain(|query| {
             let is_kept = ended < ENDED_QUERIES_MAX || query.running().is_some();
@@ -98,7 +116,8 @@ impl Known {
         });
         // One with a higher number may have been started in less time.
         let place = self.queries.partition_point(|query| query.number < number);
-        self.queries.insert(place, Started { number, run: query.weak(), stories: query.stories().to_vec() });
+        let started = Started { number, session, run: query.weak(), stories: query.stories().to_vec() };
+        self.queries.insert(place, started);
     }
 
     /// So many threads that run queries. Where their number was changed, queries that run keep those they have.
