@@ -40,7 +40,7 @@ use crate::error::CompileError;
 use crate::fold::CountedRows;
 use expression::Expression;
 use flat_map::FlatMap;
-use pieces::Crossed;
+use pieces::{Crossed, PieceError};
 use rows::{Found, Origin, Rows};
 
 /// The interpreted code of `program.pipelines[pipeline]`.
@@ -328,12 +328,13 @@ impl Kernel for Interpreter {
         table: &mut Table,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
-        for piece in self.crossed.pieces(input, lookups) {
-            let Some(evaluated) = self.evaluate(piece, lookups)? else { continue };
-            let entries = aggregate::find_entries(table, &evaluated.keys, scratch);
-            evaluated.update(table, entries);
-        }
-        Ok(())
+        self.crossed.for_each(input, lookups, |piece| {
+            if let Some(evaluated) = self.evaluate(piece, lookups).map_err(PieceError::NotTaken)? {
+                let entries = aggregate::find_entries(table, &evaluated.keys, scratch);
+                evaluated.update(table, entries);
+            }
+            Ok(())
+        })
     }
 
     fn count(
@@ -343,14 +344,15 @@ impl Kernel for Interpreter {
         counter: &mut RowCounter,
         scratch: &mut Scratch,
     ) -> Result<(), KernelError> {
-        for piece in self.crossed.pieces(input, lookups) {
-            let Some(evaluated) = self.evaluate(piece, lookups)? else { continue };
-            aggregate::find_entries(counter.keys(), &evaluated.keys, scratch);
-            counter.place(&mut scratch.entries);
-            evaluated.update(counter.values(), Entries::Each(&scratch.entries));
-            counter.rows_added();
-        }
-        Ok(())
+        self.crossed.for_each(input, lookups, |piece| {
+            if let Some(evaluated) = self.evaluate(piece, lookups).map_err(PieceError::NotTaken)? {
+                aggregate::find_entries(counter.keys(), &evaluated.keys, scratch);
+                counter.place(&mut scratch.entries);
+                evaluated.update(counter.values(), Entries::Each(&scratch.entries));
+                counter.rows_added();
+            }
+            Ok(())
+        })
     }
 
     fn emit(
@@ -363,16 +365,20 @@ impl Kernel for Interpreter {
         let InterpretedTarget::Stream { columns, schema } = &self.target else {
             panic!("this pipeline ends in a window");
         };
-        for input in inputs.iter().flat_map(|&input| self.crossed.pieces(input, lookups)) {
-            let mut rows = self.surviving_rows(input, lookups)?;
+        let mut rows_made = 0;
+        let mut emit = |piece| {
+            let mut rows = self.surviving_rows(piece, lookups).map_err(PieceError::NotTaken)?;
             if rows.len() == 0 {
-                continue;
+                return Ok(());
             }
+            rows_made += rows.len();
+            self.crossed.check_made(rows_made, schema)?;
             let columns = evaluate_all(columns, &mut rows)?;
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
             let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
             output.push(batch.map_err(|error| KernelError::Expression(error.to_string()))?);
-        }
-        Ok(())
+            Ok(())
+        };
+        inputs.iter().try_for_each(|&input| self.crossed.for_each(input, lookups, &mut emit))
     }
 }

@@ -52,7 +52,7 @@ use pelton_state::table::Table;
 
 use crate::fold::CountedRows;
 use crate::interpret::flat_map::FlatMap;
-use crate::interpret::pieces::Crossed;
+use crate::interpret::pieces::{Crossed, PieceError};
 use crate::select::{Integers, Level, append_rows, refine_between, set_range};
 use aggregate::Aggregation;
 use by_row::ByRow;
@@ -307,13 +307,13 @@ impl CompiledKernel {
         lookups: &Lookups,
         table: &mut Table,
         scratch: &mut Scratch,
-    ) -> Result<(), KernelError> {
+    ) -> Result<(), PieceError> {
         let by_lookup = aggregation.by_lookup.as_ref();
         let by_lookup = by_lookup.and_then(|by| Some((by, by.keys(&self.shared.tables, lookups)?)));
         let by_lookup = by_lookup.filter(|(_, keys)| table.keeps_lookup_entries(keys, input.end - input.first));
         let is_left_out = by_lookup.as_ref().is_some_and(|(by, _)| by.probe_keys.is_some());
         let steps = &self.steps[..self.steps.len() - usize::from(is_left_out)];
-        let call = self.surviving(steps, input, lookups, scratch)?;
+        let call = self.surviving(steps, input, lookups, scratch).map_err(PieceError::NotTaken)?;
         match by_lookup {
             Some((by_lookup, keys)) => by_lookup.run(&call, &keys, table, scratch)?,
             None if call.count == 0 => {}
@@ -400,8 +400,7 @@ impl Kernel for CompiledKernel {
             self.fold(aggregation, input, table, &mut scratch.mask);
             return Ok(());
         }
-        let mut pieces = self.crossed.pieces(input, lookups);
-        pieces.try_for_each(|piece| self.aggregate_piece(aggregation, piece, lookups, table, scratch))
+        self.crossed.for_each(input, lookups, |piece| self.aggregate_piece(aggregation, piece, lookups, table, scratch))
     }
 
     fn aggregate_slices(
@@ -436,16 +435,16 @@ impl Kernel for CompiledKernel {
         let CompiledTarget::Window(aggregation) = self.target.as_ref() else {
             panic!("this pipeline ends in a stream")
         };
-        for piece in self.crossed.pieces(input, lookups) {
-            let call = self.surviving(&self.steps, piece, lookups, scratch)?;
+        self.crossed.for_each(input, lookups, |piece| {
+            let call = self.surviving(&self.steps, piece, lookups, scratch).map_err(PieceError::NotTaken)?;
             if call.count > 0 {
                 let arguments = aggregation.arguments(&call)?;
                 aggregation.run_counted(&call, &arguments, counter, scratch)?;
                 arguments.end(&call);
             }
             call.end(scratch);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn emit(
@@ -460,8 +459,11 @@ impl Kernel for CompiledKernel {
         };
         let columns = std::mem::take(&mut Spare::of(scratch).few);
         let mut few = FewRows::new(&self.shared.origins, projection, schema, inputs.len(), columns);
-        let mut emit = |input: KernelInput<'_>| {
-            let call = self.surviving(&self.steps, input, lookups, scratch)?;
+        let mut rows_made = 0;
+        let mut emit = |piece: KernelInput<'_>| {
+            let call = self.surviving(&self.steps, piece, lookups, scratch).map_err(PieceError::NotTaken)?;
+            rows_made += call.count;
+            self.crossed.check_made(rows_made, schema)?;
             if call.count > 0 && !few.take(&call) {
                 few.finish(output)?;
                 let mut columns = Vec::with_capacity(projection.columns.len());
@@ -473,7 +475,7 @@ impl Kernel for CompiledKernel {
             call.end(scratch);
             Ok(())
         };
-        let emitted = inputs.iter().flat_map(|&input| self.crossed.pieces(input, lookups)).try_for_each(&mut emit);
+        let emitted = inputs.iter().try_for_each(|&input| self.crossed.for_each(input, lookups, &mut emit));
         // Rows before one that fails leave all the same.
         few.finish(output)?;
         Spare::of(scratch).few = few.into_columns();

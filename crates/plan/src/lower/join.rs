@@ -173,15 +173,15 @@ impl Lowering<'_> {
         for condition in join.filter.clone().map_or_else(Vec::new, split_conjunction_owned) {
             if is_tables(&condition) && !kind.keeps_unmatched(Side::Right) {
                 conditions.of_table.push(condition);
-            } else if kind == JoinKind::Inner && (!join.on.is_empty() || is_streams(&condition)) {
-                conditions.of_rows.push(condition);
-            } else if kind == JoinKind::Semi && is_streams(&condition) {
-                conditions.of_rows.push(condition);
-            } else if kind == JoinKind::Anti && is_streams(&condition) {
-                conditions.of_stream.push(condition);
-            } else {
-                conditions.of_pairs.push(condition);
+                continue;
             }
+            let kind_of = match kind {
+                JoinKind::Inner if !join.on.is_empty() || is_streams(&condition) => &mut conditions.of_rows,
+                JoinKind::Semi if is_streams(&condition) => &mut conditions.of_rows,
+                JoinKind::Anti if is_streams(&condition) => &mut conditions.of_stream,
+                _ => &mut conditions.of_pairs,
+            };
+            kind_of.push(condition);
         }
         Ok(conditions)
     }
