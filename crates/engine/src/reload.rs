@@ -18,6 +18,7 @@ use pelton_state::kernel::KernelError;
 
 use crate::error::Error;
 use crate::execute::{Surroundings, read_table};
+use crate::function::guarded;
 use crate::program_tables::ProgramTables;
 use crate::settings::Settings;
 use crate::{lookups, table};
@@ -111,19 +112,22 @@ impl Reloading {
     fn reload_due(&mut self) -> Result<(), String> {
         let now = Instant::now();
         for index in (0..self.tables.len()).filter(|&index| self.tables[index].due <= now).collect::<Vec<_>>() {
-            let number = self.tables[index].table;
-            let failed = |error: Error| {
-                format!("{} cannot be loaded again: {error}", lookups::names(&self.program.lookups[number]))
-            };
-            let (bucket, held) = self.load(&self.program.lookups[number]).map_err(failed)?;
-            let mut buckets: Vec<_> =
-                (0..self.program.lookups.len()).map(|table| self.lookups.bucket(table).clone()).collect();
-            buckets[number] = bucket;
-            self.lookups = Arc::new(Lookups::new(buckets));
-            self.kernels.iter().for_each(|kernel| kernel.replace_lookups(self.lookups.clone()));
-            let table = &mut self.tables[index];
-            (table.held, table.due) = (held, Instant::now() + table.interval);
+            let names = lookups::names(&self.program.lookups[self.tables[index].table]);
+            attempt(&names, || self.reload(index))?;
         }
+        Ok(())
+    }
+
+    fn reload(&mut self, index: usize) -> Result<(), Error> {
+        let number = self.tables[index].table;
+        let (bucket, held) = self.load(&self.program.lookups[number])?;
+        let mut buckets: Vec<_> =
+            (0..self.program.lookups.len()).map(|table| self.lookups.bucket(table).clone()).collect();
+        buckets[number] = bucket;
+        self.lookups = Arc::new(Lookups::new(buckets));
+        self.kernels.iter().for_each(|kernel| kernel.replace_lookups(self.lookups.clone()));
+        let table = &mut self.tables[index];
+        (table.held, table.due) = (held, Instant::now() + table.interval);
         Ok(())
     }
 
@@ -140,6 +144,12 @@ impl Reloading {
     }
 }
 
+/// Reloads the table `names`. A panic is an error as well: without it the query would run on with old rows.
+fn attempt(names: &str, reload: impl FnOnce() -> Result<(), Error>) -> Result<(), String> {
+    let reloaded = guarded(|| reload().map_err(|error| error.to_string()));
+    reloaded.map_err(|error| format!("{names} cannot be loaded again: {error}"))
+}
+
 /// How often the rows of a joined table are read: as often as the table that is reloaded most often.
 fn interval(lookup: &LookupTable, catalog: &Catalog) -> Result<Option<Duration>, Error> {
     let of_sources = lookup.program.sources.iter().filter(|source| source.rows.is_none());
@@ -147,4 +157,18 @@ fn interval(lookup: &LookupTable, catalog: &Catalog) -> Result<Option<Duration>,
     let of_lookups = lookup.program.lookups.iter().map(|inner| interval(inner, catalog));
     let all = of_sources.chain(of_lookups).collect::<Result<Vec<_>, _>>()?;
     Ok(all.into_iter().flatten().min())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_fails_the_query_with_its_message() {
+        let failed = attempt("name", || panic!("no more threads")).unwrap_err();
+        assert_eq!(failed, "name cannot be loaded again: it panicked: no more threads");
+        let failed = attempt("name", || Err(Error::Usage("it is gone".to_owned()))).unwrap_err();
+        assert_eq!(failed, "name cannot be loaded again: it is gone");
+        assert_eq!(attempt("name", || Ok(())), Ok(()));
+    }
 }

@@ -126,3 +126,22 @@ fn a_short_slice_does_not_pay_for_a_long_table() {
     table.clear();
     assert!(!table.keeps_lookup_entries(&keys, 100));
 }
+
+#[test]
+fn the_rows_of_a_table_that_is_loaded_again_are_freed() {
+    let (first, mut table) = (bucket(), table());
+    let loaded = Arc::downgrade(&first);
+    let entries = find(&mut table, &[7]);
+    table.keep_lookup_entries(&lookup_keys(&first, Numbering::Row, false), &[0], &entries);
+    let bytes = table.bytes();
+    drop(first);
+    assert_eq!(loaded.strong_count(), 0, "the group table does not keep them");
+    // Nor does it keep addresses for each load.
+    for _ in 0..3 {
+        let next = bucket();
+        let keys = lookup_keys(&next, Numbering::Row, false);
+        assert_eq!(known(&mut table, &keys), [false; 4], "nothing is known of another load");
+        table.keep_lookup_entries(&keys, &[0], &entries);
+        assert_eq!(table.bytes(), bytes);
+    }
+}

@@ -3,7 +3,7 @@
 //! Where all grouping columns are columns of one looked-up table, the row that was found there says which group a row belongs to. Its
 //! entry is found by key once; from then on by the number of the looked-up row, whatever the key's type, without a hash.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::Table;
 use super::region::Region;
@@ -47,8 +47,8 @@ impl LookupKeys<'_> {
 /// Addresses of the entries of looked-up rows, good until entries move.
 #[derive(Debug)]
 pub(super) struct LookupEntries {
-    /// The looked-up table: while it is kept, no other table is mistaken for it.
-    bucket: Arc<Bucket>,
+    /// The looked-up table. Its address is of no other table while it is kept; its rows are freed when the last kernel has another load of the table.
+    bucket: Weak<Bucket>,
     columns: Box<[usize]>,
     numbering: Numbering,
     keep_unmatched: bool,
@@ -70,7 +70,7 @@ impl LookupEntries {
 
     /// Whether these are the entries of these keys.
     fn are_of(&self, keys: &LookupKeys<'_>) -> bool {
-        Arc::ptr_eq(&self.bucket, keys.bucket)
+        std::ptr::eq(self.bucket.as_ptr(), Arc::as_ptr(keys.bucket))
             && *self.columns == *keys.columns
             && self.numbering == keys.numbering
             && self.keep_unmatched == keys.keep_unmatched
@@ -149,8 +149,10 @@ impl Table {
     /// The place among those kept, of which there is one for each way in which the pipelines of a window look keys up.
     fn lookup_slot(&mut self, keys: &LookupKeys<'_>) -> usize {
         self.lookups.iter().position(|lookup| lookup.are_of(keys)).unwrap_or_else(|| {
+            // Where the table has been loaded again, nobody has the load before.
+            self.lookups.retain(|lookup| lookup.bucket.strong_count() > 0);
             self.lookups.push(LookupEntries {
-                bucket: keys.bucket.clone(),
+                bucket: Arc::downgrade(keys.bucket),
                 columns: keys.columns.into(),
                 numbering: keys.numbering,
                 keep_unmatched: keys.keep_unmatched,
