@@ -16,7 +16,8 @@ use pelton_state::join::{Bucket, Lookups, Shape};
 use pelton_state::kernel::{Kernel, KernelInput, Scratch};
 use pelton_state::table::Table;
 
-const DENSE: Shape = Shape { is_dense: true, is_unique: true };
+const DENSE: Shape = Shape { is_dense: true, is_unique: true, is_in_order: false };
+const IN_ORDER: Shape = Shape { is_in_order: true, ..DENSE };
 
 fn schema(names: &[&str]) -> SchemaRef {
     Arc::new(Schema::new(names.iter().map(|name| Field::new(*name, DataType::Int64, false)).collect::<Vec<_>>()))
@@ -36,11 +37,12 @@ fn table(ids: &[i64], groups: &[i64]) -> Lookups {
 /// A table, its shape, and what rows with the keys 1 to 4 find there.
 type Case = (Lookups, Shape, &'static [(i64, i64)]);
 
-fn tables() -> [Case; 5] {
+fn tables() -> [Case; 6] {
     let far = 1 << 40;
-    let hashed = Shape { is_dense: false, is_unique: true };
+    let hashed = Shape { is_unique: true, ..Shape::default() };
     [
-        (table(&[1, 2, 3], &[10, 20, 10]), DENSE, &[(1, 10), (2, 20), (3, 10)]),
+        (table(&[1, 2, 3], &[10, 20, 10]), IN_ORDER, &[(1, 10), (2, 20), (3, 10)]),
+        (table(&[0, 1, 2, 3, 4], &[0, 10, 20, 30, 40]), IN_ORDER, &[(1, 10), (2, 20), (3, 30), (4, 40)]),
         (table(&[5, 4, 2], &[50, 40, 25]), DENSE, &[(2, 25), (4, 40)]),
         (table(&[3, 1, 3], &[30, 10, 31]), Shape { is_unique: false, ..DENSE }, &[(1, 10), (3, 30), (3, 31)]),
         (table(&[far, 4, -far, 1], &[0, 40, 0, 11]), hashed, &[(1, 11), (4, 40)]),

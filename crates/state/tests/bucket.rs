@@ -11,6 +11,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use pelton_data::batch_buffer::BatchBuffer;
+use pelton_data::column::bytes_of;
 use pelton_data::join::JoinKind;
 use pelton_data::{TimeColumn, TimeRange};
 use pelton_state::join::build::TableRows;
@@ -166,10 +167,10 @@ proptest! {
         let text = |column: &ArrayRef, row: usize| texts(std::slice::from_ref(column), row);
         let expected = expected_matches.iter().map(|&row| if row == UNMATCHED { None } else { text(&indexed[0], row as usize) });
         prop_assert!((0..taken.len()).map(|row| text(&taken, row)).eq(expected));
-        if let Some((base, places)) = bucket.dense() {
+        if let Some(places) = bucket.dense() {
             prop_assert!(bucket.shape().is_unique);
-            for (place, &row) in places.iter().enumerate().filter(|(_, row)| **row != UNMATCHED) {
-                let key = (base + place as i64).to_string();
+            for (place, row) in (0..places.length).map(|place| (place, places.row(place))).filter(|(_, row)| *row != UNMATCHED) {
+                let key = (places.base + place as i64).to_string();
                 let held = texts(&indexed, row as usize).unwrap().remove(0);
                 prop_assert_eq!(held.replace("false", "0").replace("true", "1"), key);
             }
@@ -271,7 +272,7 @@ fn large_buckets_do_not_depend_on_the_number_of_threads() {
     for (distinct, text) in [(1 << 40, false), (5_000, false), (5_000, true)] {
         let rows = large(60_000, distinct, text);
         let one = Bucket::new(rows.clone(), &[0]);
-        assert_eq!(one.shape(), Shape { is_dense: false, is_unique: distinct > 5_000 });
+        assert_eq!(one.shape(), Shape { is_unique: distinct > 5_000, ..Shape::default() });
         let printed = format!("{one:?}");
         assert!((2..=4).all(|workers| format!("{:?}", built(vec![rows.clone()], &[0], workers)) == printed));
         let (mut found, mut matches) = (Vec::new(), Vec::new());
@@ -292,7 +293,7 @@ fn dense_keys_with_several_rows_each_are_found_in_order() {
     let keys: ArrayRef = Arc::new(Int32Array::from_iter_values((0..50_000).map(|row| row * 7 % 1_000 - 500)));
     let rows = RecordBatch::try_from_iter([("k", keys)]).unwrap();
     let one = Bucket::new(rows.clone(), &[0]);
-    assert_eq!((one.shape(), one.dense()), (Shape { is_dense: true, is_unique: false }, None));
+    assert_eq!((one.shape(), one.dense()), (Shape { is_dense: true, ..Shape::default() }, None));
     let printed = format!("{one:?}");
     assert!((2..=4).all(|workers| format!("{:?}", built(vec![rows.clone()], &[0], workers)) == printed));
     let probed: ArrayRef = Arc::new(Int32Array::from(vec![Some(-501), Some(493), None, Some(500)]));
@@ -359,4 +360,28 @@ fn a_bucket_knows_the_times_of_its_rows() {
     let range = TimeRange { min: (70_001 - rows as i64) * 1_000, max: 70_000_000 };
     assert_eq!((built(batch.clone()).times(), built(batch.slice(0, 0)).times()), (Some(range), None));
     assert_eq!(Bucket::new(batch, &[0]).times(), None);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many rows")]
+fn rows_in_the_order_of_their_keys_need_no_index() {
+    let shape = |keys: Vec<Option<i64>>, workers: usize| {
+        let keys: ArrayRef = Arc::new(Int64Array::from(keys));
+        let bucket = built(vec![RecordBatch::try_from_iter([("k", keys)]).unwrap()], &[0], workers);
+        (bucket.shape(), bucket.bytes() - bytes_of(bucket.columns()))
+    };
+    let rows = 40_000;
+    let in_order = Shape { is_dense: true, is_unique: true, is_in_order: true };
+    let index = |elements: usize| (Shape { is_in_order: false, ..in_order }, 4 * elements);
+    for workers in 1..=3 {
+        assert_eq!(shape((-7..rows).map(Some).collect(), workers), (in_order, 0));
+        assert_eq!(shape(vec![Some(i64::MAX)], workers), (in_order, 0));
+        let with_gap = (0..rows).map(|row| Some(row + i64::from(row == rows - 1)));
+        assert_eq!(shape(with_gap.collect(), workers), index(rows as usize + 1));
+        let swapped = (0..rows).map(|row| Some(if row < 2 { 1 - row } else { row }));
+        assert_eq!(shape(swapped.collect(), workers), index(rows as usize));
+        let without_last = (0..rows).map(Some).chain([None]);
+        assert_eq!(shape(without_last.collect(), workers), index(rows as usize));
+        assert!(!shape((0..rows).map(|row| Some(row / 2)).collect(), workers).0.is_unique);
+    }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{filter, take};
+use arrow::compute::filter;
 use arrow::datatypes::UInt32Type;
 use datafusion_expr::ColumnarValue;
 use pelton_data::aggregate::position;
 use pelton_data::{Block, Provenance};
-use pelton_state::join::Bucket;
+use pelton_state::join::{Bucket, gather};
 use pelton_state::kernel::{KernelError, KernelInput};
 use pelton_state::table::Positions;
 
@@ -55,8 +55,8 @@ pub(crate) struct Rows<'a> {
     block: &'a Block,
     origins: &'a [Origin],
     selected: Selected,
-    /// For each lookup and flat map done: the rows there are, and for each selected row its match, NULL for none.
-    matches: Vec<(Found<'a>, UInt32Array)>,
+    /// For each lookup and flat map done: the rows there are, and for each selected row its match, `u32::MAX` for none.
+    matches: Vec<(Found<'a>, Vec<u32>)>,
     gathered: Vec<Option<ArrayRef>>,
 }
 
@@ -77,21 +77,25 @@ impl<'a> Rows<'a> {
         Rows { block, origins, selected, matches: Vec::new(), gathered: vec![None; origins.len()] }
     }
 
-    /// The rows `range` of a block, before any lookup.
-    pub(crate) fn of_range(block: &'a Block, origins: &'a [Origin], range: std::ops::Range<usize>) -> Rows<'a> {
+    /// The rows `range` of a block. `matches` has for each lookup and flat map done its rows and the one that each found there,
+    /// `u32::MAX` for none.
+    pub(crate) fn of_range(
+        block: &'a Block,
+        origins: &'a [Origin],
+        range: std::ops::Range<usize>,
+        matches: Vec<(Found<'a>, Vec<u32>)>,
+    ) -> Rows<'a> {
         let selected = Selected::Range { first: range.start, end: range.end };
-        Rows { block, origins, selected, matches: Vec::new(), gathered: vec![None; origins.len()] }
+        Rows { block, origins, selected, matches, gathered: vec![None; origins.len()] }
     }
 
-    /// Rows of a block in a given order; `matches` has for each lookup and flat map done its rows and the one that each found there,
-    /// `u32::MAX` for none.
+    /// Rows of a block in a given order; `matches` as for [`Rows::of_range`].
     pub(crate) fn of_list(
         block: &'a Block,
         origins: &'a [Origin],
         rows: Vec<u32>,
         matches: Vec<(Found<'a>, Vec<u32>)>,
     ) -> Rows<'a> {
-        let matches = matches.into_iter().map(|(found, rows)| (found, matched_rows(rows))).collect();
         Rows { block, origins, selected: Selected::Rows(rows.into()), matches, gathered: vec![None; origins.len()] }
     }
 
@@ -132,7 +136,7 @@ impl<'a> Rows<'a> {
                 match &self.selected {
                     Selected::Range { first: 0, end } if *end == self.block.rows() => whole.into_owned(),
                     Selected::Range { first, end } => whole.slice(*first, end - first),
-                    Selected::Rows(rows) => gather(whole.as_ref(), rows),
+                    Selected::Rows(rows) => gather(whole.as_ref(), rows.values()),
                 }
             }
             Origin::Lookup { lookup, column } => {
@@ -162,7 +166,7 @@ impl<'a> Rows<'a> {
         };
         self.selected = Selected::Rows(survivors);
         for (_, matches) in &mut self.matches {
-            *matches = kept(matches, &keep);
+            *matches = keep.set_indices_u32().map(|index| matches[index as usize]).collect();
         }
     }
 
@@ -202,17 +206,15 @@ impl<'a> Rows<'a> {
         let rows = match &self.selected {
             Selected::Range { first: 0, .. } => positions.clone(),
             Selected::Range { first, .. } => positions.unary(|position| position + *first as u32),
-            Selected::Rows(rows) => gather(rows, &positions).as_primitive::<UInt32Type>().clone(),
+            Selected::Rows(rows) => positions.unary(|position| rows.value(position as usize)),
         };
-        let earlier = self
-            .matches
-            .iter()
-            .map(|(found, rows)| (found.clone(), gather(rows, &positions).as_primitive::<UInt32Type>().clone()));
+        let at = |rows: &Vec<u32>| positions.values().iter().map(|&position| rows[position as usize]).collect();
+        let earlier = self.matches.iter().map(|(found, rows)| (found.clone(), at(rows)));
         Rows {
             block: self.block,
             origins: self.origins,
             selected: Selected::Rows(rows),
-            matches: earlier.chain([(found, matched_rows(matches))]).collect(),
+            matches: earlier.chain([(found, matches)]).collect(),
             gathered: vec![None; self.origins.len()],
         }
     }
@@ -225,18 +227,6 @@ fn kept_rows(predicate: &ColumnarValue, rows: usize) -> Option<BooleanBuffer> {
         (_, ColumnarValue::Array(array)) => Some(true_rows(array.as_boolean())),
         (_, ColumnarValue::Scalar(_)) => Some(BooleanBuffer::new_unset(rows)),
     }
-}
-
-/// Row numbers, NULL instead of `u32::MAX`.
-pub(crate) fn matched_rows(rows: Vec<u32>) -> UInt32Array {
-    let matched = BooleanBuffer::collect_bool(rows.len(), |index| rows[index] != u32::MAX);
-    let nulls = (matched.count_set_bits() < rows.len()).then(|| matched.into());
-    UInt32Array::new(rows.into(), nulls)
-}
-
-/// The values at these rows, NULL where there is no row.
-pub(crate) fn gather(values: &dyn Array, rows: &UInt32Array) -> ArrayRef {
-    take(values, rows, None).expect("row numbers are those of the array")
 }
 
 fn kept(rows: &UInt32Array, keep: &BooleanBuffer) -> UInt32Array {

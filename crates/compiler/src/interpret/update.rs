@@ -15,10 +15,10 @@ use pelton_state::aggregates::{
     Aggregate, Maximum, Minimum, SumFloat, SumFloatWide, SumInteger, SumSquares, SumSquares128, SumSquares192, SumWide,
     Takes,
 };
+use pelton_state::join::gather;
 use pelton_state::layout::AccumulatorSlot;
 use pelton_state::table::{Entries, Positions, Table};
 
-use super::rows::gather;
 use crate::fold::{CountedRows, fold};
 use crate::select::{Level, append_rows, ordered_f32, ordered_f64};
 
@@ -107,7 +107,7 @@ fn update_kept_values(
             &listed
         }
     };
-    let values = gather(values, &rows.to_vec().into());
+    let values = gather(values, rows);
     update_values(table, slot, entries, &values, positions.of_rows(rows));
 }
 

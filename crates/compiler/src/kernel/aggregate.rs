@@ -401,8 +401,8 @@ fn kept<'a>(call: &'a Call<'_>, start: usize, end: usize) -> CountedRows<'a> {
     }
 }
 
-/// Entries of dense tables are asked for ahead where they take more than this: a part of them, at least, is not in the second-level cache.
-const FAR_BYTES_MIN: usize = 2 << 20;
+/// Elements of dense tables and indexes are asked for ahead where they take more than this: a part of them, at least, is not in the second-level cache.
+pub(super) const FAR_BYTES_MIN: usize = 2 << 20;
 
 /// Runs the fused loop as far as the table is dense, and says how far that was. Where rows change a byte of their entry
 /// as well, the entries of a table that leaves the cache are found, and their lines fetched, before they are changed.

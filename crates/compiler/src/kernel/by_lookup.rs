@@ -1,7 +1,7 @@
 //! Rows that are alive to the entries of the rows that they looked up.
 
 use pelton_data::abi::Status;
-use pelton_state::join::{Lookups, UNMATCHED};
+use pelton_state::join::{Lookups, UNMATCHED, gather};
 use pelton_state::kernel::{KernelError, Scratch};
 use pelton_state::table::{Entries, LookupKeys, Numbering, Table};
 
@@ -10,7 +10,6 @@ use super::call::Call;
 use super::integer_keys::list_keys;
 use super::loops::Loop;
 use crate::interpret::aggregate::find_entries;
-use crate::interpret::rows::{gather, matched_rows};
 
 /// How a pipeline adds rows to a table where the row that a lookup found says which group a row belongs to.
 pub(crate) struct ByLookup {
@@ -56,7 +55,7 @@ impl ByLookup {
         let mut position = 0;
         loop {
             let mut frame = call.frame(&bound, position, call.count);
-            frame.dense_base = keys.bucket.dense().map_or(0, |(base, _)| base);
+            frame.dense_base = keys.bucket.dense().map_or(0, |places| places.base);
             frame.dense_length = keys.length() as u64;
             frame.lookup_entries = table.lookup_entries(keys).as_ptr();
             // SAFETY: there is an address for each number and one for rows that found none. Those that are not zero are of
@@ -84,15 +83,13 @@ impl ByLookup {
         let Some(code) = &self.probe_keys else {
             return Ok(call.matches[self.lookup][start..end].iter().map(|&row| row.min(length)).collect());
         };
-        let (base, index) = keys.bucket.dense().expect("the loop was made for a dense index");
+        let places = keys.bucket.dense().expect("the loop was made for a dense index");
         let bound = call.bind(code)?;
         list_keys(call, code, &bound, scratch, start, end)?;
         let validity = scratch.spare[0].iter().map(|&valid| valid == 1).chain(std::iter::repeat(true));
         let keys = scratch.integers.iter().zip(validity);
-        let place = |(&key, valid): (&i64, bool)| {
-            let place = key.wrapping_sub(base) as u64;
-            if valid && place < index.len() as u64 { place as u32 } else { length }
-        };
+        let place =
+            |(&key, valid): (&i64, bool)| places.place(key).filter(|_| valid).map_or(length, |place| place as u32);
         Ok(keys.map(place).collect())
     }
 
@@ -100,7 +97,7 @@ impl ByLookup {
     fn find(&self, table: &mut Table, keys: &LookupKeys<'_>, scratch: &mut Scratch, mut numbers: Vec<u32>) {
         table.discard_unknown(keys, &mut numbers);
         let row = |number: u32| match (&self.probe_keys, keys.bucket.dense()) {
-            (Some(_), Some((_, rows))) => rows.get(number as usize).copied().unwrap_or(UNMATCHED),
+            (Some(_), Some(places)) => places.row(number as usize),
             _ if number as usize == keys.length() => UNMATCHED,
             _ => number,
         };
@@ -110,7 +107,7 @@ impl ByLookup {
         if numbers.is_empty() {
             return;
         }
-        let rows = matched_rows(numbers.iter().map(|&number| row(number)).collect());
+        let rows: Vec<u32> = numbers.iter().map(|&number| row(number)).collect();
         let columns = self.columns.iter().map(|&column| gather(keys.bucket.columns().column(column), &rows));
         let columns: Vec<_> = columns.collect();
         let Entries::Each(entries) = find_entries(table, &columns, scratch) else { unreachable!("the table has keys") };

@@ -201,9 +201,10 @@ impl<'a> Call<'a> {
     /// The rows as the interpreter sees them.
     pub(crate) fn rows(&self) -> Rows<'a> {
         let matches = self.matches.iter().enumerate().map(|(lookup, rows)| (self.found(lookup), rows.clone()));
+        let (origins, matches) = (&self.shared.origins, matches.collect());
         match &self.selection {
-            None => Rows::of_range(self.block, &self.shared.origins, self.first..self.first + self.count),
-            Some(selection) => Rows::of_list(self.block, &self.shared.origins, selection.clone(), matches.collect()),
+            None => Rows::of_range(self.block, origins, self.first..self.first + self.count, matches),
+            Some(selection) => Rows::of_list(self.block, origins, selection.clone(), matches),
         }
     }
 
@@ -286,7 +287,7 @@ impl<'a> Call<'a> {
     }
 
     /// A column of the block, which is shifted where machine code does not do that, or of a looked-up table.
-    fn column(&self, index: usize) -> Cow<'a, ArrayRef> {
+    pub(super) fn column(&self, index: usize) -> Cow<'a, ArrayRef> {
         match self.shared.origins[index] {
             Origin::Block(column) if self.shared.columns[index].shifted => {
                 Cow::Borrowed(&self.block.raw_columns()[column])
@@ -391,7 +392,7 @@ impl<'a> Call<'a> {
         self.status(code, status, frame)
     }
 
-    /// As [`Call::run`], by code that asks for the entries of later rows of their table, where it can.
+    /// As [`Call::run`], by code that asks for the elements of later rows of their table or index, where it can.
     ///
     /// # Errors
     /// As [`Call::run`].
@@ -509,12 +510,21 @@ impl<'a> Call<'a> {
         }
         self.computed.get_mut().fill(None);
         self.unbind();
+        if survivors.len() == self.count {
+            // All stay.
+            return survivors;
+        }
         self.count = survivors.len();
         self.replace_selection(survivors)
     }
 
     /// Keeps the rows at these positions, each as often as it is listed. Returns a buffer that is no longer needed.
     pub(crate) fn keep_positions(&mut self, mut positions: Vec<u32>) -> Vec<u32> {
+        self.computed.get_mut().fill(None);
+        self.unbind();
+        if positions.len() == self.count && positions.iter().zip(0..).all(|(&position, at)| position == at) {
+            return positions;
+        }
         for matches in &mut self.matches {
             *matches = positions.iter().map(|&position| matches[position as usize]).collect();
         }
@@ -525,8 +535,6 @@ impl<'a> Call<'a> {
             };
         }
         self.count = positions.len();
-        self.computed.get_mut().fill(None);
-        self.unbind();
         self.replace_selection(positions)
     }
 

@@ -2,25 +2,30 @@
 
 use arrow::array::ArrayRef;
 use pelton_data::join::JoinKind;
-use pelton_state::join::Bucket;
 use pelton_state::join::matching::Retain;
+use pelton_state::join::{Bucket, DensePlaces};
 use pelton_state::kernel::KernelError;
 
+use super::aggregate::FAR_BYTES_MIN;
 use super::call::{Call, outputs};
 use super::loops::Loop;
 use crate::interpret::flat_map::FlatMap;
 use crate::lower::function::Effect;
 
+/// Whether a loop with [`Effect::Probe`] finds rows in places like these.
+pub(super) fn finds_in(code: &Loop, places: &DensePlaces<'_>) -> bool {
+    matches!(code.effect, Effect::Probe { is_in_order, .. } if is_in_order == places.rows.is_none())
+}
+
 impl<'a> Call<'a> {
-    /// Joins rows to the rows that a loop with [`Effect::Probe`] finds in a dense index of a table: the first key and, for
-    /// each key from there on, its row.
+    /// Joins rows to the rows that a loop with [`Effect::Probe`] finds by the places of their keys.
     ///
     /// # Errors
     /// Where a key has no value.
     pub(crate) fn probe(
         &mut self,
         code: &Loop,
-        (base, index): (i64, &[u32]),
+        places: DensePlaces<'_>,
         mut survivors: Vec<u32>,
     ) -> Result<Vec<u32>, KernelError> {
         let bound = self.bind(code)?;
@@ -31,20 +36,28 @@ impl<'a> Call<'a> {
         matches.reserve(self.count);
         let pointers = outputs([(matches.as_mut_ptr().cast(), std::ptr::null_mut())]);
         let mut frame = self.frame(&bound, 0, self.count);
+        let index = places.rows.unwrap_or(&[]);
         frame.table = index.as_ptr().cast_mut().cast();
-        frame.dense_base = base;
-        frame.dense_length = index.len() as u64;
+        frame.dense_base = places.base;
+        frame.dense_length = places.length as u64;
         frame.survivors = survivors.as_mut_ptr();
         frame.outputs = pointers.as_ptr();
-        // SAFETY: there is room for as many survivors and matches as there are positions; the loop only reads the index.
-        unsafe { self.run(code, &bound, &mut frame)? };
+        let Effect::Probe { by_position, .. } = code.effect else { unreachable!("the loop finds rows") };
+        assert!(finds_in(code, &places), "the loop is made for places like these");
+        // SAFETY: there is room for as many survivors and matches as there are positions; the loop only reads the index, which is
+        // there where it needs one.
+        unsafe {
+            match size_of_val(index) > FAR_BYTES_MIN {
+                true => self.run_asking(code, &bound, &mut frame)?,
+                false => self.run(code, &bound, &mut frame)?,
+            }
+        };
         // SAFETY: the loop wrote this many of each, at most `count`.
         unsafe {
             survivors.set_len(frame.survivor_count as usize);
             matches.set_len(frame.survivor_count as usize);
         }
         drop(bound);
-        let Effect::Probe { by_position, .. } = code.effect else { unreachable!("the loop finds rows") };
         let spare = self.replace_rows(survivors, by_position);
         self.matches.push(matches);
         Ok(spare)

@@ -58,6 +58,7 @@ use aggregate::Aggregation;
 use by_row::ByRow;
 use call::{Call, positions_between};
 use few::FewRows;
+use look_up::finds_in;
 use loops::{Loop, Shared};
 use primitive::Select;
 use project::Projection;
@@ -344,8 +345,9 @@ impl CompiledKernel {
                 CompiledStep::FlatMap(flat_map) => spare = call.flat_map(flat_map)?,
                 CompiledStep::Lookup { keys, kind, conditions, probe } => {
                     let bucket = call.bucket(call.matches.len());
-                    spare = match (probe, bucket.dense()) {
-                        (Some(probe), Some(index)) => call.probe(probe, index, spare)?,
+                    let places = bucket.dense().zip(probe.as_ref());
+                    spare = match places.filter(|(places, probe)| finds_in(probe, places)) {
+                        Some((places, probe)) => call.probe(probe, places, spare)?,
                         _ => {
                             let mut columns = Vec::new();
                             keys.evaluate(call, &mut columns)?;

@@ -13,6 +13,7 @@ use arrow::datatypes::{
 };
 use pelton_data::abi::OutputPointer;
 use pelton_data::column::Layout;
+use pelton_state::join::gather;
 use pelton_state::kernel::KernelError;
 
 use super::call::{Bound, Call};
@@ -101,7 +102,10 @@ impl Projection {
 
 /// The values of a column where they need only be copied, or not even that.
 fn plain_column(call: &Call<'_>, column: usize) -> Option<ArrayRef> {
-    let Origin::Block(of_block) = call.shared.origins[column] else { return None };
+    let of_block = match call.shared.origins[column] {
+        Origin::Block(column) => column,
+        Origin::Lookup { lookup, .. } => return Some(gather(&**call.column(column), &call.matches[lookup])),
+    };
     let Some(selection) = &call.selection else {
         return (call.count == call.block.rows()).then(|| call.block.column(of_block).into_owned());
     };

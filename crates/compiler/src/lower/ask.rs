@@ -1,4 +1,4 @@
-//! Entries of large dense tables: their lines are asked for some rows before the entries are changed.
+//! Elements of large dense tables and indexes: their lines are asked for some rows before they are read or changed.
 //!
 //! A processor has many rows under way, and waits for the lines of all of them at once; but a core waits for some twenty lines of its first-level cache, however
 //! many memory would answer. Lines that are asked for into the second-level cache are not among those: of a million keys a row takes half as long then, of four
@@ -13,21 +13,32 @@ use cranelift_frontend::FunctionBuilder;
 use super::emit::Emitter;
 use super::frame::Function;
 use super::function::{Effect, Number, Place, ROWS_PER_TURN, Recipe, arguments, block, indexed, plus};
-use super::graph::{Graph, Operation};
+use super::graph::{Graph, NodeId, Operation};
 
-/// How many rows before it is changed the line of an entry is asked for: some hundred nanoseconds.
+/// How many rows before it is read or changed the line of an element is asked for: some hundred nanoseconds.
 pub(super) const ROWS_AHEAD: i64 = 96;
 
 impl Effect {
-    /// Whether entries can be asked for ahead: there is one table, and their keys are read and not computed.
+    /// Whether elements can be asked for ahead: there is one table or index, and its keys are read and not computed.
     pub(crate) fn can_ask(&self, graph: &Graph) -> bool {
-        let Effect::Accumulate { place: Place::Dense { key, of_slices: false, .. }, .. } = self else { return false };
-        cfg!(target_arch = "x86_64") && matches!(graph.node(*key).operation, Operation::Column(_))
+        let is_read = |key: NodeId| matches!(graph.node(key).operation, Operation::Column(_));
+        cfg!(target_arch = "x86_64") && self.element().is_some_and(|(key, _)| is_read(key))
+    }
+
+    /// The key that the element of a row is found by in the only table or index, and the bytes from one element to the next.
+    fn element(&self) -> Option<(NodeId, usize)> {
+        match self {
+            Effect::Accumulate { place: Place::Dense { key, stride, of_slices: false, .. }, .. } => {
+                Some((*key, *stride))
+            }
+            Effect::Probe { key, is_in_order: false, .. } => Some((*key, size_of::<u32>())),
+            Effect::Accumulate { .. } | Effect::Probe { .. } | Effect::Keep { .. } | Effect::Write { .. } => None,
+        }
     }
 }
 
 impl Recipe<'_> {
-    /// Asks for the entries of the first rows from a position on, for which no turn before has.
+    /// Asks for the elements of the first rows from a position on, for which no turn before has.
     pub(super) fn ask_first(&self, function: &Function, builder: &mut FunctionBuilder<'_>, start: Value) {
         let (body, at) = block(builder, &[types::I64], &[]);
         let (behind, _) = block(builder, &[], &[]);
@@ -46,18 +57,20 @@ impl Recipe<'_> {
         builder.switch_to_block(behind);
     }
 
-    /// Asks for the entries of the rows of the turn that begins at a position.
+    /// Asks for the elements of the rows of the turn that begins at a position.
     pub(super) fn ask(&self, function: &Function, builder: &mut FunctionBuilder<'_>, start: Number) {
-        let Effect::Accumulate { place: Place::Dense { key, stride, .. }, updates } = self.effect else {
-            unreachable!("only dense entries are asked for")
+        let (key, stride) = self.effect.element().expect("only elements of one table or index are asked for");
+        let first = match self.effect {
+            Effect::Accumulate { updates, .. } => updates.iter().map(|update| update.offset).min(),
+            Effect::Keep { .. } | Effect::Probe { .. } | Effect::Write { .. } => None,
         };
-        let first = updates.iter().map(|update| update.offset).min().unwrap_or(0);
+        let first = first.unwrap_or(0);
         let table = plus(builder, function.table, first as i64);
         let addresses = std::array::from_fn(|row| {
             let position = Number { ahead: start.ahead + row as i64, ..start };
             let columns = function.row_columns(self, builder, position);
-            let place = function.distance(&mut Emitter::new(builder, self.graph, &columns), *key);
-            indexed(builder, table, place, *stride)
+            let place = function.distance(&mut Emitter::new(builder, self.graph, &columns), key);
+            indexed(builder, table, place, stride)
         });
         ask_for(builder, addresses);
     }

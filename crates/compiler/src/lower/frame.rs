@@ -206,14 +206,18 @@ impl Function {
         }
     }
 
-    /// The row of the dense index in `table` that has the key, `u32::MAX` where none has. The index is not empty.
-    pub(super) fn probe(&self, emitter: &mut Emitter<'_, '_, RowColumns<'_>>, key: NodeId) -> Value {
+    /// The row that has the key, `u32::MAX` where none has: the place of the key where rows are in order, else what the dense index in `table`, which is not empty, has there.
+    pub(super) fn probe(&self, emitter: &mut Emitter<'_, '_, RowColumns<'_>>, key: NodeId, is_in_order: bool) -> Value {
         let (place, inside) = self.place(emitter, key);
         let builder = &mut *emitter.builder;
-        let first = builder.ins().iconst(types::I64, 0);
-        let place = builder.ins().select(inside, place, first);
-        let address = indexed(builder, self.table, place, 4);
-        let row = builder.ins().load(types::I32, column_flags(), address, 0);
+        let row = if is_in_order {
+            builder.ins().ireduce(types::I32, place)
+        } else {
+            let first = builder.ins().iconst(types::I64, 0);
+            let place = builder.ins().select(inside, place, first);
+            let address = indexed(builder, self.table, place, 4);
+            builder.ins().load(types::I32, column_flags(), address, 0)
+        };
         let unmatched = builder.ins().iconst(types::I32, i64::from(u32::MAX));
         builder.ins().select(inside, row, unmatched)
     }

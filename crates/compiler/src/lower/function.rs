@@ -57,7 +57,7 @@ pub(crate) struct Variant {
     pub(crate) all_valid: bool,
     /// Rows are listed, instead of being a range.
     pub(crate) selected: bool,
-    /// The lines of entries are asked for some rows ahead. The effect must be one of those that can ([`Effect::can_ask`]).
+    /// The lines of elements are asked for some rows ahead. The effect must be one of those that can ([`Effect::can_ask`]).
     pub(crate) asks: bool,
 }
 
@@ -75,6 +75,8 @@ pub(crate) enum Effect {
     Probe {
         /// The key.
         key: NodeId,
+        /// Whether the distance is the row. Otherwise an index has it.
+        is_in_order: bool,
         /// Whether rows without a match stay.
         keep_unmatched: bool,
         /// Whether rows that stay are listed by position instead of by row.
@@ -400,8 +402,8 @@ impl Recipe<'_> {
                 let number = if *by_position { position } else { columns.row }.value(emitter.builder);
                 vec![function.list_survivor(emitter.builder, number, kept, state[0])]
             }
-            Effect::Probe { key, keep_unmatched, by_position } => {
-                let found = function.probe(&mut emitter, *key);
+            Effect::Probe { key, is_in_order, keep_unmatched, by_position } => {
+                let found = function.probe(&mut emitter, *key, *is_in_order);
                 let builder = emitter.builder;
                 let number = if *by_position { position } else { columns.row }.value(builder);
                 let address = indexed(builder, function.outputs[0].0, state[0], 4);

@@ -255,7 +255,8 @@ impl Planner {
         let planned = key_expression(key, &self.translator.schema)?;
         let typed = self.typed(key, planned.data_type())?;
         let Some(key) = self.translator.expression(&typed) else { return Ok(None) };
-        let effect = Effect::Probe { key, keep_unmatched, by_position: !self.tables.is_empty() };
+        let (is_in_order, by_position) = (shape.is_in_order, !self.tables.is_empty());
+        let effect = Effect::Probe { key, is_in_order, keep_unmatched, by_position };
         Ok(Some(Loop::new(&self.translator.graph, effect, vec![planned])))
     }
 

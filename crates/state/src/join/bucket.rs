@@ -8,7 +8,7 @@ use pelton_data::column::{bytes_of, logical_type};
 
 use super::UNMATCHED;
 use super::build::BucketBuild;
-use super::dense::DenseRows;
+use super::dense::DensePlaces;
 use super::index::{Index, Matches};
 use super::keys::KeyColumns;
 use crate::vector::prefetch;
@@ -37,6 +37,8 @@ pub struct Shape {
     pub is_dense: bool,
     /// Whether no key has more than one row.
     pub is_unique: bool,
+    /// Whether the rows are in the order of dense keys without a gap, so that the position of a key is its row.
+    pub is_in_order: bool,
 }
 
 impl Bucket {
@@ -78,19 +80,20 @@ impl Bucket {
     /// How it finds rows.
     pub fn shape(&self) -> Shape {
         match &self.index {
-            Index::Dense(dense) => Shape { is_dense: true, is_unique: matches!(dense.rows, DenseRows::Unique(_)) },
-            Index::Hashed(_) => Shape { is_dense: false, is_unique: self.list.is_empty() },
-            Index::All => Shape { is_dense: false, is_unique: false },
+            Index::Dense(dense) => {
+                let places = dense.places();
+                let is_in_order = places.is_some_and(|places| places.rows.is_none());
+                Shape { is_dense: true, is_unique: places.is_some(), is_in_order }
+            }
+            Index::Hashed(_) => Shape { is_unique: self.list.is_empty(), ..Shape::default() },
+            Index::All => Shape::default(),
         }
     }
 
-    /// For unique integer keys in a small range: the first of the range, and for each key in it the row or [`UNMATCHED`].
-    pub fn dense(&self) -> Option<(i64, &[u32])> {
+    /// Where the row of each key is, for unique integer keys in a small range.
+    pub fn dense(&self) -> Option<DensePlaces<'_>> {
         match &self.index {
-            Index::Dense(dense) => match &dense.rows {
-                DenseRows::Unique(rows) => Some((dense.base, rows)),
-                DenseRows::Several(_) => None,
-            },
+            Index::Dense(dense) => dense.places(),
             Index::Hashed(_) | Index::All => None,
         }
     }

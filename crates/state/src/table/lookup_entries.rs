@@ -39,7 +39,7 @@ impl LookupKeys<'_> {
     pub fn length(&self) -> usize {
         match self.numbering {
             Numbering::Row => self.bucket.columns().num_rows(),
-            Numbering::Place => self.bucket.dense().map_or(0, |(_, rows)| rows.len()),
+            Numbering::Place => self.bucket.dense().map_or(0, |places| places.length),
         }
     }
 }

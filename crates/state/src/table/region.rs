@@ -1,6 +1,8 @@
 //! Zeroed memory for entries: huge pages where it is large, from those that are prepared (`stock`).
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+#[cfg(all(target_os = "linux", not(miri)))]
+use std::ops::Range;
 use std::ptr::NonNull;
 
 #[cfg(all(target_os = "linux", not(miri)))]
@@ -110,6 +112,21 @@ fn map_pages(bytes: usize) -> NonNull<u8> {
     let (start, pages) = (map(bytes), bytes.div_ceil(HUGE_PAGE));
     stock::fill(start, pages, pages);
     start
+}
+
+/// Has the system back memory by huge pages as it is first touched, as far as it is large enough to hold some.
+pub(crate) fn use_huge_pages(memory: &mut [u32]) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        let Range { start, end } = memory.as_mut_ptr_range();
+        let (start, end) = (start.addr().next_multiple_of(HUGE_PAGE), end.addr() / HUGE_PAGE * HUGE_PAGE);
+        if start < end {
+            // SAFETY: these pages lie inside the slice, which is borrowed exclusively. `madvise` changes no contents.
+            unsafe { libc::madvise(memory.as_mut_ptr().with_addr(start).cast(), end - start, libc::MADV_HUGEPAGE) };
+        }
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = memory;
 }
 
 /// Bytes of pages that are prepared, which cost no first touch.

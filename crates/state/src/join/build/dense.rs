@@ -4,6 +4,7 @@ use super::{Unit, parts, ranges};
 use crate::join::UNMATCHED;
 use crate::join::dense::{DenseIndex, DenseRows};
 use crate::join::keys::KeyColumns;
+use crate::table::region::use_huge_pages;
 
 /// A dense index of this length is worth it for any number of rows.
 const LENGTH_FREE: u64 = 1 << 16;
@@ -16,6 +17,8 @@ pub(super) struct DenseBuild {
     base: i64,
     /// Keys from the smallest to the largest.
     length: usize,
+    /// Whether they are the keys of the rows, in this order: no element is needed.
+    is_in_order: bool,
     stage: Stage,
     /// One for each key, and one more.
     elements: Vec<u32>,
@@ -36,14 +39,15 @@ enum Stage {
 }
 
 impl DenseBuild {
-    /// An index of so many rows, where their smallest and largest key lie close enough together.
-    pub fn new((smallest, largest): (i64, i64), rows: usize) -> Option<DenseBuild> {
+    /// An index of so many rows, where their smallest and largest key lie close enough together. `is_in_order`: each row's key is one more than that of the row before.
+    pub fn new((smallest, largest): (i64, i64), rows: usize, is_in_order: bool) -> Option<DenseBuild> {
         let distance = largest.wrapping_sub(smallest) as u64;
         if distance >= LENGTH_FREE.max(rows as u64 * LENGTH_PER_ROW) {
             return None;
         }
-        let (stage, length) = (Stage::Rows(Vec::new()), distance as usize + 1);
-        Some(DenseBuild { base: smallest, length, stage, elements: Vec::new(), list: Vec::new() })
+        let stage = if is_in_order { Stage::Built } else { Stage::Rows(Vec::new()) };
+        let (length, elements, list) = (distance as usize + 1, Vec::new(), Vec::new());
+        Some(DenseBuild { base: smallest, length, is_in_order, stage, elements, list })
     }
 
     pub fn bytes(&self) -> usize {
@@ -63,6 +67,7 @@ impl DenseBuild {
         match &mut self.stage {
             Stage::Rows(have_several) => {
                 self.elements = vec![0; self.length + 1];
+                use_huge_pages(&mut self.elements);
                 have_several.resize(ranges.len(), false);
                 let units = firsts.into_iter().zip(parts(&mut self.elements, lengths)).zip(have_several);
                 let units = units.map(|((first, part), several)| {
@@ -116,9 +121,12 @@ impl DenseBuild {
 
     /// The index, and the list of rows, which is empty where keys are unique.
     pub fn finish(self) -> (DenseIndex, Vec<u32>) {
-        let DenseBuild { base, length, elements, list, .. } = self;
-        let is_unique = elements.len() == length;
-        let rows = if is_unique { DenseRows::Unique(elements) } else { DenseRows::Several(elements) };
+        let DenseBuild { base, length, is_in_order, elements, list, .. } = self;
+        let rows = match elements.len() {
+            _ if is_in_order => DenseRows::InOrder(length),
+            elements_count if elements_count == length => DenseRows::Unique(elements),
+            _ => DenseRows::Several(elements),
+        };
         (DenseIndex { base, rows }, list)
     }
 }

@@ -79,6 +79,8 @@ struct Rows {
 #[derive(Default)]
 struct Extent {
     keys: Option<(i64, i64)>,
+    /// Keys less their rows.
+    offsets: Option<(i64, i64)>,
     ticks: Option<(i64, i64)>,
 }
 
@@ -183,7 +185,10 @@ impl BucketBuild {
                     TimeRange { min: micros(min), max: micros(max) }
                 });
                 let keys = extents.iter().filter_map(|extent| extent.keys).reduce(widen);
-                match keys.and_then(|extent| DenseBuild::new(extent, rows.keys.rows())) {
+                let offsets = extents.iter().filter_map(|extent| extent.offsets).reduce(widen);
+                let is_in_order =
+                    rows.keys.all_have_keys() && offsets.is_some_and(|(smallest, largest)| smallest == largest);
+                match keys.and_then(|extent| DenseBuild::new(extent, rows.keys.rows(), is_in_order)) {
                     _ if self.key_columns.is_empty() => Stage::All(rows),
                     Some(dense) => Stage::Dense(rows, dense),
                     None => {
@@ -264,16 +269,21 @@ impl Column {
 
 impl Rows {
     fn extent(&self, range: Range<usize>, time: Option<TimeColumn>) -> Extent {
-        let mut keys = None;
+        let (mut keys, mut offsets) = (None, None);
         if self.keys.is_integer() {
-            self.keys
-                .for_each_integer(range.clone(), |_, key| keys = Some(widen(keys.unwrap_or((key, key)), (key, key))));
+            let include = |extent: &mut Option<(i64, i64)>, value: i64| {
+                *extent = Some(widen(extent.unwrap_or((value, value)), (value, value)));
+            };
+            self.keys.for_each_integer(range.clone(), |row, key| {
+                include(&mut keys, key);
+                include(&mut offsets, key.wrapping_sub(i64::from(row)));
+            });
         }
         let ticks = time.and_then(|time| {
             let ticks = ticks(&self.columns.column(time.index).slice(range.start, range.len()));
             ticks.values().iter().map(|&tick| (tick, tick)).reduce(widen)
         });
-        Extent { keys, ticks }
+        Extent { keys, offsets, ticks }
     }
 }
 
