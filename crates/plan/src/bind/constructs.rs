@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     AccessExpr, DataType, Distinct, Expr, GroupByExpr, JoinConstraint, JoinOperator, LimitClause, OrderByKind, Query,
-    Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, Subscript, Value, Visit, Visitor,
+    Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, Subscript, TableFactor, TableWithJoins, Value,
+    Visit, Visitor,
 };
 
 use crate::bind::syntax_parts::aggregate_in;
@@ -237,10 +238,24 @@ pub(crate) fn check_join(operator: &JoinOperator, place: Option<Place>) -> Resul
     }
 }
 
+/// The joined tables of a FROM clause: each item, followed by those in its parentheses.
+pub(crate) fn joined_tables(from: &[TableWithJoins]) -> Vec<&TableWithJoins> {
+    let mut found = Vec::new();
+    for table in from {
+        found.push(table);
+        for factor in std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation)) {
+            if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+                found.extend(joined_tables(std::slice::from_ref(table_with_joins)));
+            }
+        }
+    }
+    found
+}
+
 /// Refuses outer joins by columns of the same name where these would be those of the side that may have no row.
 pub(crate) fn check_using(select: &Select) -> Result<(), PlanError> {
     let has_wildcard = select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
-    for join in select.from.iter().flat_map(|table| &table.joins) {
+    for join in joined_tables(&select.from).into_iter().flat_map(|table| &table.joins) {
         let (constraint, is_left) = match &join.join_operator {
             JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (constraint, true),
             JoinOperator::Right(constraint)

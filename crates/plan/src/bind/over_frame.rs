@@ -105,7 +105,7 @@ pub(crate) fn frame_of(frame: &WindowFrame, place: Option<Place>) -> Result<Fram
             let length = |bound: Option<&ScalarValue>| match bound {
                 None => Ok(Some(0)),
                 Some(bound) if bound.is_null() => Ok(None),
-                Some(bound) => micros_of_length(bound).map(Some).ok_or_else(refused),
+                Some(bound) => micros_of_length(bound, "the length of a frame")?.map(Some).ok_or_else(refused),
             };
             Ok(match (length(preceding)?, length(following)?) {
                 (preceding, Some(0)) => Frame::Range { preceding },

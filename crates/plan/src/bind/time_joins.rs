@@ -131,6 +131,13 @@ pub(crate) fn respell(written: &mut impl VisitMut) {
             select.from.iter_mut().flat_map(|table| &mut table.joins).for_each(respell_join);
             ControlFlow::Continue(())
         }
+
+        fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+            if let TableFactor::NestedJoin { table_with_joins, .. } = table {
+                table_with_joins.joins.iter_mut().for_each(respell_join);
+            }
+            ControlFlow::Continue(())
+        }
     }
     let _ = written.visit(&mut Joins);
 }

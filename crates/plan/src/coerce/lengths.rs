@@ -94,17 +94,21 @@ pub(crate) fn check_lengths(left: &Expr, right: &Expr, schema: &DFSchema) -> Res
     }
 }
 
-/// The microseconds that a constant length is, where it is not one of months.
-pub(crate) fn micros_of_length(length: &ScalarValue) -> Option<Micros> {
-    match length {
+/// The microseconds that a constant length is, where it is not one of months. `purpose` names what it is for.
+///
+/// # Errors
+/// Where it is longer than times can be apart.
+pub(crate) fn micros_of_length(length: &ScalarValue, purpose: &str) -> std::result::Result<Option<Micros>, PlanError> {
+    let (days, micros) = match length {
         ScalarValue::IntervalMonthDayNano(Some(length)) if length.months == 0 => {
-            Some(i64::from(length.days) * MICROS_PER_DAY + length.nanoseconds / 1_000)
+            (length.days, length.nanoseconds / 1_000)
         }
-        ScalarValue::IntervalDayTime(Some(length)) => {
-            Some(i64::from(length.days) * MICROS_PER_DAY + i64::from(length.milliseconds) * 1_000)
-        }
-        _ => None,
-    }
+        ScalarValue::IntervalDayTime(Some(length)) => (length.days, i64::from(length.milliseconds) * 1_000),
+        _ => return Ok(None),
+    };
+    let micros = i64::from(days).checked_mul(MICROS_PER_DAY).and_then(|of_days| of_days.checked_add(micros));
+    let too_long = || PlanError::invalid(None, format!("{purpose} is longer than 292,000 years"));
+    micros.map(Some).ok_or_else(too_long)
 }
 
 /// Whether a length is one of months; `None` where it is none, or not known before it is computed.

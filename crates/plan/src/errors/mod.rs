@@ -116,6 +116,15 @@ pub(crate) fn external(error: PlanError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
+/// Gives our own error a place, where it has none.
+pub(crate) fn at(error: DataFusionError, place: Option<Place>) -> DataFusionError {
+    let DataFusionError::External(inner) = error else { return error };
+    match inner.downcast::<PlanError>() {
+        Ok(own) => external(PlanError { place: own.place.or(place), ..*own }),
+        Err(other) => DataFusionError::External(other),
+    }
+}
+
 /// The place of what DataFusion says the span of.
 pub(crate) fn place_of(span: Option<datafusion_common::Span>) -> Option<Place> {
     let start = span?.start;

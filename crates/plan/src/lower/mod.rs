@@ -68,7 +68,7 @@ use crate::bind::window::WindowNode;
 use crate::coerce::simplify::simplify;
 use crate::coerce::zone::is_instant;
 use crate::errors::source_locations::SourceLocations;
-use crate::errors::{PlanError, external};
+use crate::errors::{PlanError, at, external};
 use crate::lower::scope::lookup_qualifier;
 use crate::lower::stream_join::time_bounds::with_time_bounds;
 use crate::lower::unbound::{Branch, Cut, Relation, UnboundProgram, UnboundStep};
@@ -98,7 +98,7 @@ impl Lowering<'_> {
                 if let Some(node) = FlatMapNode::joined_by(filter) {
                     return self.flat_map(node, Some(&filter.predicate));
                 }
-                if let Some(plan) = with_time_bounds(filter)? {
+                if let Some(plan) = with_time_bounds(filter).map_err(|error| at(error, self.locations.join))? {
                     return self.relation(&plan);
                 }
                 let relation = self.relation(&filter.input)?;

@@ -33,6 +33,12 @@ pub(super) fn respell(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                     at += words;
                     continue;
                 }
+                if let Some(kind) = kind_of(&tokens[at..]) {
+                    // The word behind it is what is wrong.
+                    respelt.push(token.clone());
+                    at += kind + 1;
+                    continue;
+                }
             }
             Keyword::ON | Keyword::USING if open.last() == Some(&depth) => {
                 open.pop();
@@ -63,8 +69,12 @@ impl Join {
         let mut words = tokens.iter().enumerate().filter(|(_, token)| !is_blank(token)).skip(1);
         let (mut at, mut next) = words.next().map(|(at, token)| (at, keyword(token)))?;
         let kind = next;
-        while matches!(next, Keyword::INNER | Keyword::LEFT | Keyword::OUTER) {
-            (at, next) = words.next().map(|(at, token)| (at, keyword(token)))?;
+        let mut read = || words.next().map(|(at, token)| (at, keyword(token)));
+        if matches!(kind, Keyword::INNER | Keyword::LEFT) {
+            (at, next) = read()?;
+        }
+        if kind == Keyword::LEFT && next == Keyword::OUTER {
+            (at, next) = read()?;
         }
         if next != Keyword::JOIN {
             return None;
@@ -74,6 +84,12 @@ impl Join {
         let is_inner = kind == Keyword::INNER || (kind == Keyword::JOIN && !has_match_condition);
         Some(Join { is_inner, has_match_condition, words: at + 1 })
     }
+}
+
+/// Which of these tokens, the first of which is ASOF, says what kind of join it is.
+fn kind_of(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let (at, token) = tokens.iter().enumerate().skip(1).find(|(_, token)| !is_blank(token))?;
+    matches!(keyword(token), Keyword::INNER | Keyword::LEFT).then_some(at)
 }
 
 /// Whether MATCH_CONDITION comes before the condition of a join, behind its JOIN.
@@ -130,6 +146,8 @@ mod tests {
                 "a ASOF JOIN ( SELECT * FROM c GLOBAL ASOF JOIN d MATCH_CONDITION ( TRUE ) ON z ) b MATCH_CONDITION ( TRUE ) ON x",
             ),
             ("a JOIN b ON x", "a JOIN b ON x"),
+            ("a ASOF OUTER JOIN b ON x", "a ASOF OUTER JOIN b ON x"),
+            ("a ASOF LEFT INNER JOIN b ON x", "a ASOF INNER JOIN b ON x"),
         ] {
             assert_eq!(respelt(written), expected);
         }

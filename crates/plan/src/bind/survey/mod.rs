@@ -16,7 +16,8 @@ use sqlparser::tokenizer::Span;
 
 use crate::bind::aggregate_functions::instead_of;
 use crate::bind::constructs::{
-    check_join, check_select, check_set, check_syntax, check_using, check_with, limit_place, order_place, refuse,
+    check_join, check_select, check_set, check_syntax, check_using, check_with, joined_tables, limit_place,
+    order_place, refuse,
 };
 use crate::bind::context::Context;
 use crate::bind::syntax_parts::has_order_inside;
@@ -119,7 +120,7 @@ impl Visitor for Walk<'_, '_> {
         }
         self.note_grouping(select);
         flow(check_using(select))?;
-        for table in &select.from {
+        for table in joined_tables(&select.from) {
             flow(time_joins::check(table))?;
             for join in table.joins.iter().filter(|join| !Call::is_of_table_function(&join.relation)) {
                 let place = Place::of(join.relation.span());

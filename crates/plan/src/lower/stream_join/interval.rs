@@ -12,7 +12,7 @@ use super::side::SideRows;
 use super::time_bounds::{TimeBounds, is_time_bound, time_bounds};
 use crate::bind::table_scan::is_bounded;
 use crate::bind::time_attribute::{TimeAttribute, time_attribute};
-use crate::errors::{PlanError, external};
+use crate::errors::{PlanError, at, external};
 use crate::lower::Lowering;
 use crate::lower::scope::{INPUT, column_of};
 use crate::lower::unbound::Relation;
@@ -20,7 +20,8 @@ use crate::lower::unbound::Relation;
 impl Lowering<'_> {
     /// The bounds of the distance in time of the rows that a join pairs; `None` where it is no join of rows that are near each other.
     pub(super) fn bounds_of_times(&self, join: &Join) -> Result<Option<TimeBounds>> {
-        let Some(bounds) = time_bounds(join)? else { return Ok(None) };
+        let bounds = time_bounds(join).map_err(|error| at(error, self.locations.join))?;
+        let Some(bounds) = bounds else { return Ok(None) };
         let has_bounded = is_bounded(&join.left)? || is_bounded(&join.right)?;
         let is_equality = bounds.interval().is_some_and(|(lower, upper)| lower == upper) && join.filter.is_none();
         if has_bounded && (bounds.interval().is_none() || is_equality) {

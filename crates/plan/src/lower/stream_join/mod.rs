@@ -2,7 +2,7 @@
 //!
 //! Each side is one or more pipelines, which select rows and compute keys, and feed the ports of one operator: first those of the left side.
 //! In reading order: `windows` (rows of the same window), `sessions` (rows with the bounds of their sessions), [`time_bounds`] and `interval` (rows that are near
-//! each other in time), `nearest` (the nearest row in time), `side` (the columns of a side's rows), `residual` (conditions beside the keys), [`time`] (the event time of what leaves).
+//! each other in time), `nearest` (the nearest row in time), `versions` (the versions of a table's rows), `side` (the columns of a side's rows), `residual` (conditions beside the keys), [`time`] (the event time of what leaves).
 
 mod interval;
 
@@ -17,6 +17,8 @@ pub(crate) mod time;
 pub(crate) mod time_bounds;
 
 mod sessions;
+
+mod versions;
 
 mod windows;
 
@@ -77,12 +79,13 @@ impl Lowering<'_> {
             return self.nearest_join(join, nearest).map(Some);
         }
         let Some((kind, is_swapped)) = kind_of(join.join_type) else { return Ok(None) };
-        let bounds = if windows::bound_pairs(join).is_empty() {
-            let Some(bounds) = self.bounds_of_times(join)? else { return Ok(None) };
-            Some(bounds)
-        } else {
-            None
-        };
+        let mut bounds = None;
+        if !windows::compares_bounds(join) {
+            bounds = self.bounds_of_times(join)?;
+            if bounds.is_none() {
+                return Ok(None);
+            }
+        }
         if join.null_equality == NullEquality::NullEqualsNull {
             let construct = "IS NOT DISTINCT FROM between these columns";
             return Err(self.refused_join(construct, "compare them with ="));
@@ -94,6 +97,10 @@ impl Lowering<'_> {
         let mut side = |plan: &LogicalPlan| self.side_rows(plan);
         let sides = [side(plans[0])?, side(plans[1])?];
         let parts = JoinParts { join, kind, sides, is_swapped };
+        if bounds.is_none() && !self.compares_own_bounds(&parts) {
+            // Those are bounds of other windows than the rows are in.
+            bounds = self.bounds_of_times(join)?;
+        }
         match bounds {
             Some(bounds) => self.interval_join(parts, bounds).map(Some),
             None => self.window_join(parts).map(Some),

@@ -1,17 +1,14 @@
 //! Joins with the nearest row in time: `ASOF JOIN`, and `JOIN … FOR SYSTEM_TIME AS OF`.
 
-use std::sync::Arc;
-
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result, ScalarValue};
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion_expr::{Expr, JoinType, LogicalPlan};
+use datafusion_expr::{Expr, JoinType};
 use pelton_data::join::{JoinKind, JoinTime};
 
 use super::JoinParts;
 use super::time_bounds::{TimeBounds, bounds_of};
-use crate::bind::table_scan::{TableScanSource, is_bounded};
+use crate::bind::table_scan::is_bounded;
 use crate::bind::time_attribute::{TimeAttribute, time_attribute};
 use crate::bind::time_joins::{Nearest, nearest_of};
 use crate::errors::{PlanError, external};
@@ -64,6 +61,7 @@ impl Lowering<'_> {
     /// A join of each row of the left side with the nearest of the right side.
     pub(super) fn nearest_join(&mut self, join: &Join, nearest: NearestJoin) -> Result<Relation> {
         let NearestJoin { nearest, kind, mut others } = nearest;
+        let mut on = join.on.clone();
         let compared = match &nearest {
             Nearest::Match(condition) => self.matched(join, condition, &mut others)?,
             Nearest::Version(time) => {
@@ -71,10 +69,14 @@ impl Lowering<'_> {
                 if time_attribute(&join.left, left) == Some(TimeAttribute::Processing) {
                     return self.present_version(join, kind, others);
                 }
-                Compared { left, right: self.versioned_time(join)?, is_backward: true, is_strict: false }
+                let versions = self.versions(&join.right)?;
+                let (keys, conditions) = self.keys_of_versions(&versions, join)?;
+                others.extend(conditions.into_iter().map(|(left, right)| left.eq(right)));
+                on = keys;
+                Compared { left, right: versions.time, is_backward: true, is_strict: false }
             }
         };
-        let join = Join { filter: conjunction(others), ..join.clone() };
+        let join = Join { on, filter: conjunction(others), ..join.clone() };
         let sides = [self.side_rows(&join.left)?, self.side_rows(&join.right)?];
         let mut parts = JoinParts { join: &join, kind, sides, is_swapped: false };
         self.set_time(&mut parts.sides[0], compared.left)?;
@@ -142,48 +144,4 @@ impl Lowering<'_> {
         let join_type = if kind == JoinKind::Inner { JoinType::Inner } else { JoinType::Left };
         self.join(&Join { filter: conjunction(others), join_type, ..join.clone() })
     }
-
-    /// The column of the right side by which its versions are found. They are those of each value of its primary key.
-    fn versioned_time(&self, join: &Join) -> Result<usize> {
-        let invalid =
-            |message: String, hint: String| external(PlanError::invalid(self.locations.join, message).with_hint(hint));
-        let Some(source) = only_table(&join.right)? else {
-            let construct = "FOR SYSTEM_TIME AS OF of what is not one table";
-            return Err(self.refused_join(construct, "name a table with a PRIMARY KEY and a WATERMARK"));
-        };
-        let table = &source.table.definition;
-        if table.primary_key.is_empty() {
-            let message = format!("table {} has no PRIMARY KEY, which tells whose versions its rows are", table.name);
-            return Err(invalid(message, "declare PRIMARY KEY (key) NOT ENFORCED in CREATE TABLE".to_string()));
-        }
-        let right = &join.right;
-        let mut columns = 0..right.schema().fields().len();
-        let Some(time) = columns.find(|&column| time_attribute(right, column) == Some(TimeAttribute::Event)) else {
-            let message = format!("table {} has no WATERMARK, which tells the time of its versions", table.name);
-            return Err(invalid(message, "declare WATERMARK FOR time AS time in CREATE TABLE".to_string()));
-        };
-        let is_compared = |key: &String| {
-            join.on.iter().any(|(_, right)| matches!(right, Expr::Column(column) if column.name == *key))
-        };
-        if let Some(lacking) = table.primary_key.iter().find(|key| !is_compared(key)) {
-            let message = format!(
-                "{lacking} is a part of the PRIMARY KEY of table {}, and the join compares it with nothing",
-                table.name
-            );
-            return Err(invalid(message, format!("write ON a.{lacking} = b.{lacking} for each column of the key")));
-        }
-        Ok(time)
-    }
-}
-
-/// The table that a plan reads, if it is one.
-fn only_table(plan: &Arc<LogicalPlan>) -> Result<Option<&TableScanSource>> {
-    let mut found = Vec::new();
-    plan.apply(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            found.extend(scan.source.downcast_ref::<TableScanSource>());
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(if let [only] = found[..] { Some(only) } else { None })
 }

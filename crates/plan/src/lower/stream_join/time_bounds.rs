@@ -10,7 +10,9 @@ use pelton_data::join::Side;
 use pelton_data::time::micros_per_tick;
 
 use crate::bind::time_attribute::time_attribute;
+use crate::bind::time_joins::nearest_of;
 use crate::coerce::lengths::micros_of_length;
+use crate::errors::external;
 
 /// Bounds of the distance `left time - right time`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +112,7 @@ fn compared(join: &Join, one: &Expr, operator: Operator, other: &Expr) -> Result
 /// A time attribute to which lengths are added, or from which they are subtracted.
 fn time_term(join: &Join, expression: &Expr) -> Result<Option<TimeTerm>> {
     let added = |value: &Expr, length: &Expr, sign: Micros| {
-        let (Some(term), Some(length)) = (time_term(join, value)?, length_of(length)) else { return Ok(None) };
+        let (Some(term), Some(length)) = (time_term(join, value)?, length_of(length)?) else { return Ok(None) };
         let added = term.added.saturating_add(length.saturating_mul(sign));
         Ok(Some(TimeTerm { added, ..term }))
     };
@@ -139,17 +141,17 @@ fn time_term(join: &Join, expression: &Expr) -> Result<Option<TimeTerm>> {
 }
 
 /// The length that an expression is, if it is a constant one and none of months.
-fn length_of(expression: &Expr) -> Option<Micros> {
+fn length_of(expression: &Expr) -> Result<Option<Micros>> {
     match expression {
-        Expr::Literal(length, _) => micros_of_length(length),
-        Expr::Negative(length) => length_of(length).map(Micros::saturating_neg),
+        Expr::Literal(length, _) => micros_of_length(length, "a bound of the distance of two times").map_err(external),
+        Expr::Negative(length) => Ok(length_of(length)?.map(Micros::saturating_neg)),
         Expr::Alias(alias) => length_of(&alias.expr),
-        _ => None,
+        _ => Ok(None),
     }
 }
 
 /// Whether a type has all times of another.
-fn is_finer(data_type: &DataType, than: &DataType) -> bool {
+pub(super) fn is_finer(data_type: &DataType, than: &DataType) -> bool {
     let has_same_zone = match (data_type, than) {
         (DataType::Timestamp(_, one), DataType::Timestamp(_, other)) => one.is_some() == other.is_some(),
         _ => false,
@@ -185,7 +187,8 @@ pub(crate) fn with_time_bounds(filter: &Filter) -> Result<Option<LogicalPlan>> {
 /// The plan with a condition in that of its inner joins whose sides it compares the times of.
 fn pushed(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
     let LogicalPlan::Join(join) = plan else { return Ok(None) };
-    if join.join_type != JoinType::Inner {
+    // Behind a join with the nearest row a condition drops pairs; inside of it, it would say which row is the nearest.
+    if join.join_type != JoinType::Inner || is_nearest(join) {
         return Ok(None);
     }
     if bounds_of(join, condition)?.is_some() {
@@ -203,6 +206,11 @@ fn pushed(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
         }
     }
     Ok(None)
+}
+
+/// Whether a join is one with the nearest row.
+fn is_nearest(join: &Join) -> bool {
+    join.filter.iter().flat_map(split_conjunction).any(|condition| nearest_of(condition).is_some())
 }
 
 #[cfg(test)]

@@ -19,17 +19,16 @@ use crate::lower::unbound::Relation;
 /// The bounds of windows, in the order of [`WINDOW_COLUMNS`].
 const BOUNDS: [WindowBound; 3] = [WindowBound::Start, WindowBound::End, WindowBound::Time];
 
-/// The pairs of equal expressions that are the same bound of both sides' windows: their numbers, and which bound.
-pub(super) fn bound_pairs(join: &Join) -> Vec<(usize, usize)> {
+/// Whether a join may be one of rows in the same window, by the plans of its sides: both have a bound of windows which it compares. The windows may be others than
+/// those that the rows are in.
+pub(super) fn compares_bounds(join: &Join) -> bool {
     let bound = |key: &Expr, plan: &LogicalPlan| match key {
         Expr::Column(column) => bound_of(plan, column),
         _ => None,
     };
-    let pairs = join.on.iter().enumerate().filter_map(|(number, (left, right))| {
-        let (left, right) = (bound(left, &join.left)?, bound(right, &join.right)?);
-        (left == right).then_some((number, left))
-    });
-    pairs.collect()
+    join.on
+        .iter()
+        .any(|(left, right)| bound(left, &join.left).is_some_and(|left| Some(left) == bound(right, &join.right)))
 }
 
 /// Which bound of a window a plan's column is, as a window function made it.
@@ -71,7 +70,9 @@ fn bound_of(mut plan: &LogicalPlan, column: &Column) -> Option<usize> {
 impl Lowering<'_> {
     /// A join of rows in the same window.
     pub(super) fn window_join(&mut self, mut parts: JoinParts<'_>) -> Result<Relation> {
-        let pairs = bound_pairs(parts.join);
+        let on = parts.on();
+        let pairs: Vec<Option<usize>> =
+            on.iter().map(|(left, right)| self.bound_of_pair(&parts, left, right)).collect();
         let [left, right] = [self.windows_of_side(&parts.sides[0])?, self.windows_of_side(&parts.sides[1])?];
         if left.bounds != right.bounds {
             let message = "the sides of a join by windows have windows that are not the same";
@@ -80,16 +81,15 @@ impl Lowering<'_> {
         }
         let are_sessions = matches!(left.bounds, Window::Session { .. });
         for (wanted, lacking) in WINDOW_COLUMNS.iter().enumerate().take(2) {
-            if !pairs.iter().any(|(_, bound)| *bound == wanted) {
+            if !pairs.contains(&Some(wanted)) {
                 let message = format!("a join by windows lacks {lacking}");
                 let hint = "join ON a.window_start = b.window_start AND a.window_end = b.window_end";
                 return Err(external(PlanError::invalid(self.locations.join, message).with_hint(hint)));
             }
         }
-        for (number, (left, right)) in parts.on().iter().enumerate() {
+        for ((left, right), bound) in on.iter().zip(&pairs) {
             // The end tells which window it is, but of sessions.
-            let is_told = pairs.iter().any(|&(pair, bound)| pair == number && !(are_sessions && bound == 0));
-            if !is_told {
+            if bound.is_none() || are_sessions && *bound == Some(0) {
                 self.add_key(&mut parts.sides, left, right)?;
             }
         }
@@ -99,7 +99,7 @@ impl Lowering<'_> {
                 side.keys.push(constant);
             }
         }
-        let output = parts.rows_that_leave(|rows, column| self.common_bound_of(rows, column))?;
+        let output = parts.rows_that_leave(|rows, column| self.told_bound(rows, column))?;
         let bounds = if are_sessions { left.bounds.of_results() } else { left.bounds };
         for side in &parts.sides {
             side.branches().iter().for_each(|branch| {
@@ -111,12 +111,31 @@ impl Lowering<'_> {
         self.add_join(parts, JoinTime::Windows { sides: [left.rows, right.rows], bounds }, output)
     }
 
-    /// The bound of its window that a column of a side's plan is in all branches, where the window's end tells it.
-    fn common_bound_of(&self, rows: &SideRows, index: usize) -> Option<WindowBound> {
+    /// Whether a join compares bounds of the windows that the rows of both sides are in.
+    pub(super) fn compares_own_bounds(&self, parts: &JoinParts<'_>) -> bool {
+        parts.on().iter().any(|(left, right)| self.bound_of_pair(parts, left, right).is_some())
+    }
+
+    /// The bound of their windows that expressions over the plans of both sides are.
+    fn bound_of_pair(&self, parts: &JoinParts<'_>, left: &Expr, right: &Expr) -> Option<usize> {
+        let bound = |rows: &SideRows, key: &Expr| {
+            let index = passed_through(key, &rows.planned)?;
+            self.bound_of_side(rows, index).map(|(_, bound)| bound)
+        };
+        bound(&parts.sides[0], left).filter(|left| Some(*left) == bound(&parts.sides[1], right))
+    }
+
+    /// The windows of a side's rows, and the bound of them that a column of its plan is: it is that of all rows, and never NULL.
+    fn bound_of_side(&self, rows: &SideRows, index: usize) -> Option<(Window, usize)> {
         let mut bounds = rows.branches().iter().map(|branch| self.bound(branch, &branch.columns[index]));
         let first = bounds.next()??;
-        let is_told = !matches!(first.0, Window::Session { .. }) && bounds.all(|bound| bound == Some(first));
-        is_told.then_some(BOUNDS[first.1])
+        bounds.all(|bound| bound == Some(first)).then_some(first)
+    }
+
+    /// The bound of its window that a column of a side's plan is, where the window's end tells it.
+    fn told_bound(&self, rows: &SideRows, index: usize) -> Option<WindowBound> {
+        let (window, bound) = self.bound_of_side(rows, index)?;
+        (!matches!(window, Window::Session { .. })).then_some(BOUNDS[bound])
     }
 
     /// The windows of a side's rows.
