@@ -16,7 +16,7 @@ use pelton_data::join::JoinKind;
 use pelton_data::{TimeColumn, TimeRange};
 use pelton_state::join::build::TableRows;
 use pelton_state::join::matching::Retain;
-use pelton_state::join::{Bucket, BucketBuild, BucketRow, Buckets, Shape, UNMATCHED};
+use pelton_state::join::{Bucket, BucketBuild, BucketRow, Buckets, RowMatches, Shape, UNMATCHED};
 use proptest::prelude::*;
 
 use random::Random;
@@ -102,6 +102,16 @@ fn loaded(batches: &[RecordBatch], key_columns: &[usize]) -> Bucket {
     BucketBuild::of_table(rows, key_columns).complete().unwrap()
 }
 
+/// Of each row as many matches are counted as there are pairs of it, and no row has more than there may be.
+fn check_counts(buckets: &Buckets, found: &RowMatches, (rows, of_pairs): (usize, &[u32])) {
+    let most = buckets.buckets().iter().map(|bucket| bucket.matches_max()).sum::<usize>();
+    for row in 0..rows {
+        let expected = of_pairs.iter().filter(|of_pair| **of_pair as usize == row).count();
+        assert_eq!(found.count(row), expected);
+        assert!(expected <= most);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: if cfg!(miri) { 12 } else { 200 }, failure_persistence: None, ..ProptestConfig::default()
@@ -152,7 +162,8 @@ proptest! {
             row if (row as usize) < cut => BucketRow { bucket: 0, row },
             row => BucketRow { bucket: 1, row: row - cut as u32 },
         };
-        let (mut search, mut found_rows, mut found_matches) = (buckets.search(&probed, rows), Vec::new(), Vec::new());
+        let found = buckets.find(&probed, rows);
+        let (mut search, mut found_rows, mut found_matches) = (buckets.search(&found, rows), Vec::new(), Vec::new());
         let mut pairs = (vec![9], vec![BucketRow { bucket: 9, row: 9 }]);
         while search.next_pairs(3, &mut pairs.0, &mut pairs.1) {
             prop_assert!(pairs.0.len() <= 3);
@@ -160,6 +171,7 @@ proptest! {
             found_matches.append(&mut pairs.1);
         }
         let (all_rows, all_matches) = nested_loop((&probed, None, rows), &indexed, false);
+        check_counts(&buckets, &found, (rows, &all_rows));
         prop_assert_eq!(&found_rows, &all_rows);
         prop_assert_eq!(&found_matches, &all_matches.iter().map(of_one).collect::<Vec<_>>());
         let out_matches: Vec<BucketRow> = expected_matches.iter().map(of_one).collect();

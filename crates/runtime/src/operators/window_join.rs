@@ -44,18 +44,11 @@ struct WindowJoinOperator {
     bounds: Window,
     /// Which of the graph's operators, once it has started.
     index: Option<usize>,
-    open: Mutex<OpenRows>,
+    open: Mutex<WindowJoin>,
     /// The window that is being joined. Locked before `open` where both are.
     closing: Mutex<Option<Closing>>,
     /// Bytes of it: nobody waits for a worker that makes buckets to know them.
     closing_bytes: AtomicUsize,
-}
-
-/// Rows of windows that have not ended.
-struct OpenRows {
-    rows: WindowJoin,
-    /// Rows that turned out to be late when they were added, and have not been reported.
-    late_rows: u64,
 }
 
 struct Closing {
@@ -68,7 +61,7 @@ impl From<WindowJoinNode> for OperatorNode {
     /// Where the join is not one of windows.
     fn from(node: WindowJoinNode) -> OperatorNode {
         let JoinTime::Windows { sides: windows, bounds } = node.spec.time else { panic!("the join is one of windows") };
-        let open = Mutex::new(OpenRows { rows: WindowJoin::new(node.spec.clone()), late_rows: 0 });
+        let open = Mutex::new(WindowJoin::new(node.spec.clone()));
         OperatorNode(Box::new(WindowJoinOperator {
             node,
             windows,
@@ -86,7 +79,7 @@ impl WindowJoinOperator {
         self.index.expect("the run has started")
     }
 
-    fn open(&self) -> MutexGuard<'_, OpenRows> {
+    fn open(&self) -> MutexGuard<'_, WindowJoin> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,21 +93,21 @@ impl WindowJoinOperator {
             return Ok(true);
         }
         let mut open = self.open();
-        let Some(end) = open.rows.next_end().filter(|end| *end <= until) else {
-            open.rows.pass(until);
+        let Some(end) = open.next_end().filter(|end| *end <= until) else {
+            open.pass(until);
             return Ok(false);
         };
-        let mut pairs = open.rows.close(end, self.node.residual.as_ref());
+        let mut pairs = open.close(end, self.node.residual.as_ref());
         drop(open);
         pairs.build()?;
-        self.open().rows.keep_buckets(&pairs);
+        self.open().keep_buckets(&pairs);
         *closing = Some(Closing { end, pairs });
         Ok(true)
     }
 
     /// Bytes of all rows, and of the buckets that have been made of them.
     fn bytes(&self) -> usize {
-        self.open().rows.bytes() + self.closing_bytes.load(Ordering::Relaxed)
+        self.open().bytes() + self.closing_bytes.load(Ordering::Relaxed)
     }
 
     fn charge_now(&self, closing: Option<&Closing>, run: RunContext<'_>) -> Result<(), KernelError> {
@@ -125,7 +118,7 @@ impl WindowJoinOperator {
 
     /// The error where state would take more than allowed, with where most of the rows are.
     fn with_largest(&self, error: KernelError) -> KernelError {
-        let (KernelError::State(message), Some((side, end, bytes))) = (&error, self.open().rows.largest()) else {
+        let (KernelError::State(message), Some((side, end, bytes))) = (&error, self.open().largest()) else {
             return error;
         };
         let side = if side == Side::Left { "left" } else { "right" };
@@ -144,10 +137,10 @@ impl WindowJoinOperator {
 }
 
 /// The rows of a part of the window that ends at `end`; up to `until` no more come behind them.
-fn left(part: Option<WindowPart>, end: Micros, until: Micros, late_rows: u64) -> Result<Left, KernelError> {
+fn left(part: Option<WindowPart>, end: Micros, until: Micros) -> Result<Left, KernelError> {
     let rows = part.map_or(Ok(Vec::new()), WindowPart::join)?;
     let rows = rows.into_iter().map(|batch| (batch, end)).collect();
-    Ok(Left { rows, until, late_rows, late: None })
+    Ok(Left { rows, until, late_rows: 0, late: None })
 }
 
 impl StatefulOperator for WindowJoinOperator {
@@ -190,8 +183,8 @@ impl StatefulOperator for WindowJoinOperator {
             context.emit(kernel, slice.input(block, &mut mask), &mut output)?;
             let mut open = self.open();
             for rows in output.into_batches() {
-                let (count, late) = (rows.num_rows(), open.rows.add(side, slice.slice, rows));
-                open.late_rows += late as u64;
+                let (count, late) = (rows.num_rows(), open.add(side, slice.slice, rows));
+                finished.late_rows += late as u64;
                 finished.rows_taken += (count - late) as u64;
             }
         }
@@ -215,9 +208,8 @@ impl StatefulOperator for WindowJoinOperator {
     fn advance<'a>(&'a self, due: Due, context: &'a TaskContext<'_>) -> Result<Advanced<'a>, KernelError> {
         let mut closing = self.closing();
         let has_window = self.close_next(&mut closing, due.until)?;
-        let late_rows = std::mem::take(&mut self.open().late_rows);
         let Some(Closing { end, pairs }) = closing.as_mut().filter(|_| has_window) else {
-            let left = left(None, due.until, due.until, late_rows);
+            let left = left(None, due.until, due.until);
             return Ok(Advanced { until: due.until, leaving: Leaving::Now(left) });
         };
         let (end, part) = (*end, pairs.next_part(due.rows_max));
@@ -226,36 +218,36 @@ impl StatefulOperator for WindowJoinOperator {
         if closing.take_if(|closing| closing.pairs.is_done()).is_some() {
             self.closing_bytes.store(0, Ordering::Relaxed);
         }
-        Ok(Advanced { until, leaving: Leaving::Later(Box::new(move || left(part, end, until, late_rows))) })
+        Ok(Advanced { until, leaving: Leaving::Later(Box::new(move || left(part, end, until))) })
     }
 
     fn holding(&self) -> Holding {
         let bytes = self.bytes() as u64;
-        let rows = &self.open().rows;
+        let open = self.open();
         Holding::Windows(OpenWindows {
             window: self.bounds,
             is_shared: false,
-            slices: rows.slices() as u64,
+            slices: open.slices() as u64,
             bytes,
-            next_end: rows.next_end(),
+            next_end: open.next_end(),
         })
     }
 
     fn clear(&self) {
         *self.closing() = None;
         self.closing_bytes.store(0, Ordering::Relaxed);
-        self.open().rows = self.no_rows();
+        *self.open() = self.no_rows();
     }
 
     fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
         match &*self.closing() {
             Some(_) => Err(SnapshotError::UnderWay("a window is being joined")),
-            None => take(&self.open().rows),
+            None => take(&*self.open()),
         }
     }
 
     fn restore(&self, bytes: &[u8]) -> Result<Restored, SnapshotError> {
-        replace(&mut self.open().rows, self.no_rows(), bytes)?;
+        replace(&mut *self.open(), self.no_rows(), bytes)?;
         Ok(Restored::untimed())
     }
 
@@ -263,6 +255,6 @@ impl StatefulOperator for WindowJoinOperator {
         if self.closing().is_some() {
             return Err(SnapshotError::UnderWay("a window is being joined"));
         }
-        renew(&mut self.open().rows, self.no_rows())
+        renew(&mut *self.open(), self.no_rows())
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Finished {
     pub rows_taken: u64,
     /// Late rows, by the operator that they came too late for.
     pub late: Vec<TooLate>,
+    /// Rows that the operator that takes them has found late, beside those.
+    pub late_rows: u64,
     /// When windows are corrected by some of its rows.
     pub corrections: Vec<Micros>,
     /// Slices that its rows went into.
@@ -38,6 +40,7 @@ impl Finished {
             in_time_order: None,
             rows_taken: 0,
             late: Vec::new(),
+            late_rows: 0,
             corrections: Vec::new(),
             slices: 0,
             rows: block.rows(),

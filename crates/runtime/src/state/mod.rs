@@ -420,6 +420,7 @@ impl State {
                 }
             }
             TargetState::Operator { operator, port } => {
+                self.operators[operator].late_rows += finished.late_rows;
                 let is_last = self.is_drained(pipeline);
                 self.block_taken(operator, port, finished, is_last);
             }

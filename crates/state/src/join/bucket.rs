@@ -90,6 +90,14 @@ impl Bucket {
         }
     }
 
+    /// The most rows of one key.
+    pub fn matches_max(&self) -> usize {
+        match &self.index {
+            _ if self.list.is_empty() => 1,
+            index => index.matches_max(self.list.len()),
+        }
+    }
+
     /// Where the row of each key is, for unique integer keys in a small range.
     pub fn dense(&self) -> Option<DensePlaces<'_>> {
         match &self.index {

@@ -98,6 +98,14 @@ impl DenseIndex {
         remove_rows_without_key(keys, selection, found);
     }
 
+    /// The most rows of one key.
+    pub fn matches_max(&self) -> usize {
+        match &self.rows {
+            DenseRows::InOrder(_) | DenseRows::Unique(_) => 1,
+            DenseRows::Several(starts) => starts.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0),
+        }
+    }
+
     pub fn bytes(&self) -> usize {
         match &self.rows {
             DenseRows::InOrder(_) => 0,

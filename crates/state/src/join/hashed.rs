@@ -175,6 +175,12 @@ impl HashedIndex {
         }
     }
 
+    /// The most rows of one key.
+    pub fn matches_max(&self) -> usize {
+        let counts = self.slots.iter().flat_map(|slots| slots.iter().map(|slot| slot.matches.count as usize));
+        counts.max().unwrap_or(0)
+    }
+
     pub fn bytes(&self) -> usize {
         bytes_of_slots(&self.slots) + self.keys.bytes()
     }

@@ -41,6 +41,15 @@ impl Index {
         }
     }
 
+    /// The most rows of one key, of `rows` that are listed.
+    pub fn matches_max(&self, rows: usize) -> usize {
+        match self {
+            Index::Dense(dense) => dense.matches_max(),
+            Index::Hashed(hashed) => hashed.matches_max(),
+            Index::All => rows,
+        }
+    }
+
     pub fn bytes(&self) -> usize {
         match self {
             Index::Dense(dense) => dense.bytes(),

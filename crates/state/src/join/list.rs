@@ -1,5 +1,6 @@
 //! Several buckets that are probed as one.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
@@ -30,11 +31,17 @@ pub struct Buckets {
     buckets: Vec<Arc<Bucket>>,
 }
 
+/// The matches of rows, in each of several buckets.
+#[derive(Debug, Clone, Default)]
+pub struct RowMatches {
+    /// For each bucket, of each row.
+    of_buckets: Vec<Vec<Matches>>,
+}
+
 /// Rows that have found their matches, which are read in parts: those of a row follow each other bucket by bucket.
 pub struct Search<'a> {
     buckets: &'a [Arc<Bucket>],
-    /// For each bucket, of each row.
-    found: Vec<Vec<Matches>>,
+    found: &'a RowMatches,
     rows: usize,
     /// The next row,
     row: usize,
@@ -56,7 +63,7 @@ impl Search<'_> {
         }
         while self.row < self.rows && out_rows.len() < pairs_max {
             while self.bucket < self.buckets.len() && out_rows.len() < pairs_max {
-                let rows = self.buckets[self.bucket].rows_of(&self.found[self.bucket][self.row]);
+                let rows = self.buckets[self.bucket].rows_of(&self.found.of_buckets[self.bucket][self.row]);
                 let rows = &rows[self.passed..];
                 let taken = rows.len().min(pairs_max - out_rows.len());
                 let bucket = self.bucket as u32;
@@ -82,7 +89,7 @@ impl Search<'_> {
             out_rows.resize(self.row - first, 0);
             out_matches.resize(self.row - first, BucketRow::UNMATCHED);
             let mut end = 0;
-            for (row, matches) in (first as u32..).zip(&self.found[0][first..self.row]) {
+            for (row, matches) in (first as u32..).zip(&self.found.of_buckets[0][first..self.row]) {
                 out_rows[end] = row;
                 out_matches[end] = BucketRow { bucket: 0, row: matches.first };
                 end += usize::from(matches.count > 0);
@@ -110,15 +117,20 @@ impl Buckets {
         &self.buckets
     }
 
-    /// The matches of so many rows with these keys, in all buckets.
+    /// Finds the matches of so many rows with these keys, in all buckets.
     ///
     /// # Panics
     /// As [`Bucket::probe`].
-    pub fn search(&self, keys: &[ArrayRef], rows: usize) -> Search<'_> {
-        let mut found = vec![Vec::new(); self.buckets.len()];
-        for (bucket, found) in self.buckets.iter().zip(&mut found) {
+    pub fn find(&self, keys: &[ArrayRef], rows: usize) -> RowMatches {
+        let mut of_buckets = vec![Vec::new(); self.buckets.len()];
+        for (bucket, found) in self.buckets.iter().zip(&mut of_buckets) {
             bucket.find(keys, None, rows, found);
         }
+        RowMatches { of_buckets }
+    }
+
+    /// Reads the matches of so many rows, which have been found in these buckets.
+    pub fn search<'a>(&'a self, found: &'a RowMatches, rows: usize) -> Search<'a> {
         Search { buckets: &self.buckets, found, rows, row: 0, bucket: 0, passed: 0 }
     }
 
@@ -132,5 +144,22 @@ impl Buckets {
     pub fn take(&self, column: usize, rows: &[BucketRow]) -> Result<ArrayRef, ArrowError> {
         let batches: Vec<RecordBatch> = self.buckets.iter().map(|bucket| bucket.columns().clone()).collect();
         ChosenRows::new(&batches, rows).column(column, batches[0].column(column).data_type())
+    }
+}
+
+impl RowMatches {
+    /// How many matches a row has.
+    pub fn count(&self, row: usize) -> usize {
+        self.of_buckets.iter().map(|found| found[row].count as usize).sum()
+    }
+
+    /// The matches of some of the rows.
+    pub fn slice(&self, rows: Range<usize>) -> RowMatches {
+        RowMatches { of_buckets: self.of_buckets.iter().map(|found| found[rows.clone()].to_vec()).collect() }
+    }
+
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        self.of_buckets.iter().map(|found| found.capacity() * size_of::<Matches>()).sum()
     }
 }

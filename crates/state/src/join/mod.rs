@@ -34,7 +34,7 @@ pub use self::bucket::{Bucket, Shape};
 pub use self::build::BucketBuild;
 pub use self::dense::DensePlaces;
 pub use self::gather::gather;
-pub use self::list::{BucketRow, Buckets};
+pub use self::list::{BucketRow, Buckets, RowMatches};
 pub use self::lookups::Lookups;
 
 /// The match of a row that has none.

@@ -1,14 +1,17 @@
 //! Joins of two streams: rows of both sides that wait, and the pairs that they make when the watermark has passed them.
 //!
-//! In reading order: [`pairs`] (numbers of rows of both sides, the residual condition, and what leaves), [`windows`] (rows of the same window), [`timed`] (rows by
+//! In reading order: [`pairs`] (numbers of rows of both sides, the residual condition, and what leaves), [`windows`] (rows of the same window), [`window_pairs`] (the pairs of a window), [`timed`] (rows by
 //! the distance of their times).
 
 pub mod pairs;
 
 pub mod windows;
 
+pub mod window_pairs;
+
 pub mod timed;
 
 pub use self::pairs::{Residual, Test};
 pub use self::timed::TimedJoin;
-pub use self::windows::{WindowJoin, WindowPairs, WindowPart};
+pub use self::window_pairs::{WindowPairs, WindowPart};
+pub use self::windows::WindowJoin;

@@ -29,6 +29,17 @@ pub struct Residual {
     pub test: Arc<Test>,
 }
 
+/// The bounds of a window as columns have them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WindowBounds {
+    /// What clocks show at its start,
+    pub start: Micros,
+    /// and at its end.
+    pub end: Micros,
+    /// The time of its results.
+    pub time: Micros,
+}
+
 /// The rows of both sides that pairs are made of.
 pub(super) struct Pairs<'a> {
     sides: [&'a [RecordBatch]; 2],
@@ -93,18 +104,18 @@ impl<'a> Pairs<'a> {
         spec: &JoinSpec,
         lefts: &[BucketRow],
         rights: &[BucketRow],
-        window: Option<(Micros, Micros)>,
+        window: Option<WindowBounds>,
     ) -> Result<RecordBatch, KernelError> {
         let rows_of = |side: Side| if side == Side::Left { lefts } else { rights };
         let chosen = self.choose(lefts, rights);
         let columns = spec.columns.iter().zip(spec.schema.fields()).map(|(column, field)| match *column {
             JoinColumn::Of(side, column) => chosen[side.port()].column(column, field.data_type()),
             JoinColumn::Window(bound, side) => {
-                let (start, end) = window.expect("pairs of windows are in one");
+                let window = window.expect("pairs of windows are in one");
                 let micros = match bound {
-                    WindowBound::Start => start,
-                    WindowBound::End => end,
-                    WindowBound::Time => end.saturating_sub(1_000),
+                    WindowBound::Start => window.start,
+                    WindowBound::End => window.end,
+                    WindowBound::Time => window.time,
                 };
                 let column = instants(micros, lefts.len(), field.data_type());
                 Ok(side.map_or(column.clone(), |side| masked(&column, rows_of(side))))

@@ -5,10 +5,9 @@
 //! a bucket once.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 use pelton_data::Micros;
 use pelton_data::batch_buffer::BatchBuffer;
 use pelton_data::column::bytes_of;
@@ -16,14 +15,12 @@ use pelton_data::join::{JoinKind, JoinSide, JoinSpec, JoinTime, Side};
 use pelton_data::time::WATERMARK_MIN;
 use pelton_data::window::Window;
 
-use super::pairs::{Pairs, Residual, unexpected};
-use crate::join::{Bucket, BucketBuild, BucketRow, Buckets};
+use super::pairs::{Residual, WindowBounds, unexpected};
+use super::window_pairs::{Leaving, Pass, WindowPairs};
+use crate::join::{Bucket, BucketBuild};
 use crate::kernel::KernelError;
 use crate::slice::SliceId;
 use crate::snapshot::{Reader, Snapshot, SnapshotError, Writer};
-
-/// Pairs that are put together at once.
-const PAIRS_MAX: usize = 1 << 16;
 
 /// Rows of both sides in windows that have not ended.
 pub struct WindowJoin {
@@ -47,54 +44,18 @@ enum SliceOfSide {
 
 /// Rows of a slice that gets no more.
 #[derive(Clone)]
-struct ClosedSlice {
+pub(super) struct ClosedSlice {
     batches: Arc<Vec<RecordBatch>>,
     /// Their index, once a window needed it.
-    bucket: Option<Arc<Bucket>>,
+    index: Option<Indexed>,
 }
 
-/// The rows of a window that has ended, and how far they have been joined.
-pub struct WindowPairs {
-    spec: Arc<JoinSpec>,
-    residual: Option<Residual>,
-    /// Start and end, as users see them.
-    bounds: (Micros, Micros),
-    /// What is left to do.
-    passes: VecDeque<Pass>,
-    /// Bytes of rows that no other window has, and of buckets.
-    bytes: usize,
-}
-
-/// Rows of one side that look for their matches.
-struct Pass {
-    /// Whose rows look.
-    probing: Side,
-    rows: VecDeque<RecordBatch>,
-    /// The rows of the other side.
-    slices: Vec<(SliceId, ClosedSlice)>,
-    /// The same, as buckets.
-    buckets: Option<Buckets>,
-    /// Which rows leave.
-    leaving: Leaving,
-}
-
-/// What leaves of rows that look for their matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Leaving {
-    pairs: bool,
-    matched: bool,
-    unmatched: bool,
-}
-
-/// A part of a window's rows, which can be joined at the same time as the others.
-pub struct WindowPart {
-    spec: Arc<JoinSpec>,
-    residual: Option<Residual>,
-    bounds: (Micros, Micros),
-    probing: Side,
-    rows: Vec<RecordBatch>,
-    buckets: Buckets,
-    leaving: Leaving,
+/// The rows of a slice by their keys.
+#[derive(Clone)]
+pub(super) struct Indexed {
+    pub bucket: Arc<Bucket>,
+    /// The most rows of one key.
+    pub matches_max: usize,
 }
 
 impl WindowJoin {
@@ -169,17 +130,12 @@ impl WindowJoin {
                 matched: kind == JoinKind::Semi,
                 unmatched: kind.keeps_unmatched(side),
             };
-            passes.push_back(Pass {
-                probing: side,
-                rows,
-                slices: self.closed(side.other(), end),
-                buckets: None,
-                leaving,
-            });
+            passes.push_back(Pass::new(side, rows, self.closed(side.other(), end), leaving));
         }
         let bytes = self.forget(end);
         self.closed_until = end;
-        let bounds = self.bounds.shown(start, end);
+        let (shown_start, shown_end) = self.bounds.shown(start, end);
+        let bounds = WindowBounds { start: shown_start, end: shown_end, time: self.bounds.result_time(end) };
         WindowPairs { spec: self.spec.clone(), residual: residual.cloned(), bounds, passes, bytes }
     }
 
@@ -287,7 +243,7 @@ impl SliceOfSide {
     fn close(&mut self) -> &mut ClosedSlice {
         if let SliceOfSide::Open(open) = self {
             let batches = Arc::new(std::mem::take(open).into_batches());
-            *self = SliceOfSide::Closed(ClosedSlice { batches, bucket: None });
+            *self = SliceOfSide::Closed(ClosedSlice { batches, index: None });
         }
         match self {
             SliceOfSide::Closed(closed) => closed,
@@ -297,165 +253,29 @@ impl SliceOfSide {
 }
 
 impl ClosedSlice {
-    fn bytes(&self) -> usize {
-        match &self.bucket {
-            Some(bucket) => bucket.bytes(),
+    pub fn bytes(&self) -> usize {
+        match &self.index {
+            Some(index) => index.bucket.bytes(),
             None => self.batches.iter().map(bytes_of).sum(),
         }
     }
 
     /// The rows as a bucket, in place of the batches that they came in.
-    fn build(&mut self, spec: &JoinSpec, side: Side) -> Result<Arc<Bucket>, KernelError> {
-        if let Some(built) = &self.bucket {
+    ///
+    /// # Errors
+    /// Where Arrow cannot put rows together.
+    pub fn build(&mut self, spec: &JoinSpec, side: Side) -> Result<Indexed, KernelError> {
+        if let Some(built) = &self.index {
             return Ok(built.clone());
         }
         let JoinSide { schema, keys, .. } = &spec.sides[side.port()];
         let mut rows = BatchBuffer::default();
         self.batches.iter().for_each(|batch| rows.push(batch.clone()));
         let bucket = BucketBuild::new(schema.clone(), rows, keys, None).complete().map_err(unexpected)?;
-        let bucket = Arc::new(bucket);
         self.batches = Arc::new(vec![bucket.columns().clone()]);
-        self.bucket = Some(bucket.clone());
-        Ok(bucket)
-    }
-}
-
-impl WindowPairs {
-    /// Makes the buckets that rows look for their matches in.
-    ///
-    /// # Errors
-    /// Where Arrow cannot put rows together.
-    pub fn build(&mut self) -> Result<(), KernelError> {
-        for pass in self.passes.iter_mut().filter(|pass| pass.buckets.is_none()) {
-            let mut buckets = Vec::new();
-            for (_, slice) in &mut pass.slices {
-                let before = slice.bytes();
-                buckets.push(slice.build(&self.spec, pass.probing.other())?);
-                self.bytes = (self.bytes + slice.bytes()).saturating_sub(before);
-            }
-            pass.buckets = Some(Buckets::new(buckets));
-        }
-        Ok(())
-    }
-
-    /// Bytes of what is left to do, about.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The next part, of about so many rows that look for their matches; none where all have.
-    ///
-    /// # Panics
-    /// Where the buckets have not been built.
-    pub fn next_part(&mut self, rows_max: usize) -> Option<WindowPart> {
-        let pass = loop {
-            match self.passes.front_mut() {
-                Some(pass) if pass.rows.is_empty() => drop(self.passes.pop_front()),
-                Some(pass) => break pass,
-                None => return None,
-            }
-        };
-        let (mut rows, mut count) = (Vec::new(), 0);
-        while count < rows_max
-            && let Some(batch) = pass.rows.pop_front()
-        {
-            // A slice that is a bucket is one batch, however large.
-            let (first, rest) = cut(batch, rows_max - count);
-            count += first.num_rows();
-            rows.push(first);
-            rest.into_iter().for_each(|rest| pass.rows.push_front(rest));
-        }
-        Some(WindowPart {
-            spec: self.spec.clone(),
-            residual: self.residual.clone(),
-            bounds: self.bounds,
-            probing: pass.probing,
-            rows,
-            buckets: pass.buckets.clone().expect("the buckets have been built"),
-            leaving: pass.leaving,
-        })
-    }
-
-    /// Whether all has been returned.
-    pub fn is_done(&self) -> bool {
-        self.passes.iter().all(|pass| pass.rows.is_empty())
-    }
-}
-
-/// The first rows, and the others if there are any.
-fn cut(batch: RecordBatch, rows: usize) -> (RecordBatch, Option<RecordBatch>) {
-    match batch.num_rows() {
-        all if all <= rows => (batch, None),
-        all => (batch.slice(0, rows), Some(batch.slice(rows, all - rows))),
-    }
-}
-
-impl WindowPart {
-    /// The rows that leave.
-    ///
-    /// # Errors
-    /// What the residual condition returns.
-    pub fn join(self) -> Result<Vec<RecordBatch>, KernelError> {
-        let mut output = Vec::new();
-        let others: Vec<RecordBatch> = self.buckets.buckets().iter().map(|bucket| bucket.columns().clone()).collect();
-        for batch in &self.rows {
-            self.join_batch(batch, &others, &mut output)?;
-        }
-        Ok(output)
-    }
-
-    fn join_batch(
-        &self,
-        batch: &RecordBatch,
-        others: &[RecordBatch],
-        output: &mut Vec<RecordBatch>,
-    ) -> Result<(), KernelError> {
-        let keys: Vec<ArrayRef> =
-            self.spec.sides[self.probing.port()].keys.iter().map(|&key| batch.column(key).clone()).collect();
-        let mut has_match =
-            vec![false; if self.leaving.matched || self.leaving.unmatched { batch.num_rows() } else { 0 }];
-        let own = std::slice::from_ref(batch);
-        let mut found = self.buckets.search(&keys, batch.num_rows());
-        let (mut rows, mut matches) = (Vec::new(), Vec::new());
-        while found.next_pairs(PAIRS_MAX, &mut rows, &mut matches) {
-            let mut probing: Vec<BucketRow> = rows.iter().map(|&row| BucketRow { bucket: 0, row }).collect();
-            if let Some(residual) = &self.residual {
-                let (pairs, lefts, rights) = self.oriented(own, others, &mut probing, &mut matches);
-                pairs.retain(residual, lefts, rights)?;
-            }
-            if !has_match.is_empty() {
-                probing.iter().for_each(|row| has_match[row.row as usize] = true);
-            }
-            if self.leaving.pairs && !probing.is_empty() {
-                let (pairs, lefts, rights) = self.oriented(own, others, &mut probing, &mut matches);
-                output.push(pairs.output(&self.spec, lefts, rights, Some(self.bounds))?);
-            }
-        }
-        for (leaves, is_matched) in [(self.leaving.matched, true), (self.leaving.unmatched, false)] {
-            let numbers: Range<u32> = 0..if leaves { batch.num_rows() as u32 } else { 0 };
-            let numbers = numbers.filter(|&row| has_match[row as usize] == is_matched);
-            let mut alone: Vec<BucketRow> = numbers.map(|row| BucketRow { bucket: 0, row }).collect();
-            if !alone.is_empty() {
-                let mut none = vec![BucketRow::UNMATCHED; alone.len()];
-                let (pairs, lefts, rights) = self.oriented(own, &[], &mut alone, &mut none);
-                output.push(pairs.output(&self.spec, lefts, rights, Some(self.bounds))?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Rows of the side that looks for matches, and of the other, as those of the left and of the right side.
-    fn oriented<'a, 'r>(
-        &self,
-        probing: &'a [RecordBatch],
-        others: &'a [RecordBatch],
-        probing_rows: &'r mut Vec<BucketRow>,
-        other_rows: &'r mut Vec<BucketRow>,
-    ) -> (Pairs<'a>, &'r mut Vec<BucketRow>, &'r mut Vec<BucketRow>) {
-        match self.probing {
-            Side::Left => (Pairs::new(probing, others), probing_rows, other_rows),
-            Side::Right => (Pairs::new(others, probing), other_rows, probing_rows),
-        }
+        let index = Indexed { matches_max: bucket.matches_max(), bucket: Arc::new(bucket) };
+        self.index = Some(index.clone());
+        Ok(index)
     }
 }
 

@@ -121,15 +121,14 @@ impl TimedJoin {
                 return self.paused(output, watermark);
             }
         }
-        match &mut self.method {
-            Method::Interval(interval) => {
-                if interval.expire(&mut self.sides, watermark, &mut self.found, work) == work {
-                    self.take_found(&mut output)?;
-                    return self.paused(output, watermark);
-                }
-            }
-            Method::Nearest(nearest) if watermark == Micros::MAX => nearest.end(&mut self.found),
-            Method::Nearest(_) => {}
+        let lone = match &mut self.method {
+            Method::Interval(interval) => interval.expire(&mut self.sides, watermark, &mut self.found, work),
+            Method::Nearest(nearest) if watermark == Micros::MAX => nearest.end(&mut self.found, work),
+            Method::Nearest(_) => 0,
+        };
+        if lone == work {
+            self.take_found(&mut output)?;
+            return self.paused(output, watermark);
         }
         self.take_found(&mut output)?;
         self.forget(watermark)?;

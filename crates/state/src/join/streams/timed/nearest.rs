@@ -100,14 +100,14 @@ impl NearestJoin {
                 (_, Some(right)) => (Side::Right, right),
                 (None, None) => break,
             };
-            let rows = match (side, self.is_backward) {
-                (Side::Left, true) => self.look_back(row, found),
-                (Side::Left, false) => self.wait(row, found),
-                (Side::Right, true) => self.remember(row),
+            let (rows, pairs) = match (side, self.is_backward) {
+                (Side::Left, true) => (self.look_back(row, found), 0),
+                (Side::Left, false) => (self.wait(row, found), 0),
+                (Side::Right, true) => (self.remember(row), 0),
                 (Side::Right, false) => self.meet_waiting(&sides[1], found),
             };
             sides[side.port()].skip(rows);
-            work = work.saturating_sub(rows);
+            work = work.saturating_sub(rows + pairs);
         }
         work
     }
@@ -137,10 +137,10 @@ impl NearestJoin {
         1
     }
 
-    /// Pairs rows of the right side that have one time with those that wait for them: of one key the last of them.
-    fn meet_waiting(&mut self, right: &SideRows, found: &mut Found) -> usize {
+    /// Pairs rows of the right side that have one time with those that wait for them: of one key the last of them. Returns how many rows these are, and how many pairs.
+    fn meet_waiting(&mut self, right: &SideRows, found: &mut Found) -> (usize, usize) {
         let peers = right.peers();
-        let count = peers.len();
+        let (count, mut pairs) = (peers.len(), 0);
         for row in peers.rev().filter(|row| row.key != NO_KEY) {
             let mut left = std::mem::replace(&mut self.rows[row.key as usize], NO_ROW);
             let mut lefts = Vec::new();
@@ -148,9 +148,10 @@ impl NearestJoin {
                 lefts.push(left);
                 left = self.waiting.leave(left);
             }
+            pairs += lefts.len();
             lefts.into_iter().rev().for_each(|left| self.pair(left, row.number, found));
         }
-        count
+        (count, pairs)
     }
 
     /// A left row leaves with its match. Where that does not meet the residual condition, it has none.
@@ -164,11 +165,18 @@ impl NearestJoin {
         }
     }
 
-    /// No more rows come: those that wait leave without a match.
-    pub fn end(&mut self, found: &mut Found) {
-        self.waiting.all().for_each(|(row, _)| self.pair(row, NO_ROW, found));
-        self.waiting = Waiting::default();
+    /// No more rows come: those that wait leave without a match, so many at most. Returns how many.
+    pub fn end(&mut self, found: &mut Found, rows_max: usize) -> usize {
         self.rows.fill(NO_ROW);
+        let mut rows = 0;
+        while rows < rows_max
+            && let Some(row) = self.waiting.oldest()
+        {
+            self.waiting.leave(row);
+            self.pair(row, NO_ROW, found);
+            rows += 1;
+        }
+        rows
     }
 
     /// The first left row that waits.
