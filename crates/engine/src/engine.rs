@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pelton_runtime::clock::Clock;
 use pelton_runtime::pool::Pool;
 
+use crate::job::Job;
 use crate::query::QueryControl;
 pub(crate) use known::{Known, SessionId};
 
@@ -71,6 +72,28 @@ impl Engine {
     pub fn queries(&self) -> Vec<QueryControl> {
         let running = self.known().running_queries(None);
         running.into_iter().map(QueryControl::of).collect()
+    }
+
+    /// The inserts and statement sets that run, and the last that have ended, in the order in which they were started.
+    ///
+    /// ```
+    /// let engine = pelton::Engine::new();
+    /// let session = engine.session();
+    /// session.sql("CREATE TABLE hole (a INT) WITH ('connector' = 'blackhole'); INSERT INTO hole VALUES (1)")?.wait()?;
+    /// assert_eq!(engine.jobs()[0].to_string(), "insert_into_hole");
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn jobs(&self) -> Vec<Job> {
+        self.known().jobs().cloned().collect()
+    }
+
+    /// The job of this name that runs, or else the last that has ended.
+    ///
+    /// ```
+    /// assert!(pelton::Engine::new().job("insert_into_hole").is_none());
+    /// ```
+    pub fn job(&self, name: &str) -> Option<Job> {
+        self.known().job(name).cloned()
     }
 
     /// State size of all queries in bytes, as last measured.

@@ -19,7 +19,7 @@
 //! ```
 //!
 //! In reading order: [`engine`], [`session`], [`statement`], [`settings`], `setting_list` (all of them), `table` (what `CREATE TABLE` does), `event_time` (where that is computed), `emission` (when windows are reported), `execute` (from a program to a run), `lookups` (loads the tables that it joins with), `tier` (interpreted
-//! first, compiled a moment later), [`query`] (a running query and its results), [`progress`] (its figures), `waiting` (what it waits for), `running` (how it fares), `operators` (what each of its operators costs), `adaptation_events` (what happens to its code), `late` (what came too late for it), [`push`] and [`pull`] (rows from your program, and for it), `results` (on their way to whoever reads them), [`builder`] (queries
+//! first, compiled a moment later), [`query`] (a running query and its results), [`job`] (an insert under a name), `shown_jobs`, [`progress`] (its figures), `waiting` (what it waits for), `running` (how it fares), `operators` (what each of its operators costs), `adaptation_events` (what happens to its code), `late` (what came too late for it), [`push`] and [`pull`] (rows from your program, and for it), `results` (on their way to whoever reads them), [`builder`] (queries
 //! as calls instead of text), [`function`], `table_function`, [`explain`], `analyze` (what became of a query's code), [`display`].
 
 pub mod engine;
@@ -51,6 +51,10 @@ mod inserts;
 mod tier;
 
 pub mod query;
+
+pub mod job;
+
+mod shown_jobs;
 
 pub mod progress;
 
@@ -91,6 +95,7 @@ pub use arrow;
 pub use builder::QueryBuilder;
 pub use engine::Engine;
 pub use error::Error;
+pub use job::Job;
 pub use pelton_connectors::options::suggest;
 pub use pelton_data::spelling::identifier;
 pub use pelton_plan::Place;
@@ -105,3 +110,7 @@ pub use statement::{Outcome, Prepared};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/fluent-api.md")]
 struct FluentApi;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/jobs.md")]
+struct JobsPage;

@@ -1,6 +1,7 @@
 //! A running query and its results.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
@@ -12,6 +13,7 @@ use pelton_runtime::run::{Run, RunHandle, WeakRunHandle};
 use crate::adaptation_events::AdaptationEvents;
 use crate::error::Error;
 use crate::inserts::Inserts;
+use crate::job::{Job, JobDescription};
 use crate::progress::Progress;
 use crate::results::Results;
 
@@ -21,7 +23,7 @@ pub type Summary = Progress;
 /// A running query. Dropping it stops the query.
 ///
 /// Rows of a `SELECT` are read with [`Query::next_batch`], [`Query::collect`] or as a [`Stream`]; a slow reader slows the
-/// query down, and nothing else. An `INSERT` has no rows to read: [`Query::wait`] for its end.
+/// query down, and nothing else. An `INSERT` has no rows to read: [`Query::wait`] for its end, or [`Query::detach`] it.
 pub struct Query {
     run: Option<Run>,
     handle: RunHandle,
@@ -29,7 +31,9 @@ pub struct Query {
     /// Where it has a result that is still read.
     results: Option<Results>,
     stories: Vec<NamedStories>,
-    inserts: Inserts,
+    inserts: Arc<Inserts>,
+    /// Where it is an insert.
+    job: Option<Job>,
 }
 
 /// What becomes of the code of a query's pipelines, with their names.
@@ -43,7 +47,14 @@ impl Query {
         stories: Vec<NamedStories>,
         inserts: Inserts,
     ) -> Query {
-        Query { handle: run.handle(), run: Some(run), schema, results, stories, inserts }
+        let inserts = Arc::new(inserts);
+        Query { handle: run.handle(), run: Some(run), schema, results, stories, inserts, job: None }
+    }
+
+    /// Makes an insert a job.
+    pub(crate) fn name_job(&mut self, description: JobDescription) -> Job {
+        let job = Job::new(description, self.inserts.clone(), self.handle.clone());
+        self.job.insert(job).clone()
     }
 
     /// The schema of the result; it has no columns for an `INSERT`.
@@ -142,6 +153,51 @@ impl Query {
         run.wait().map(Progress::from).map_err(|error| self.inserts.named(error))
     }
 
+    /// Leaves an `INSERT` or a statement set to its engine, which runs it until its input ends, it fails or it is stopped. An engine that nobody holds any more, by
+    /// itself or one of its sessions, ends its jobs.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where it is a `SELECT`, whose rows only its query can read.
+    ///
+    /// ```
+    /// let engine = pelton::Engine::new();
+    /// let numbers = engine.session().push_table("numbers", "i BIGINT NOT NULL")?;
+    /// let mut out = engine.session().pull_table("out", "i BIGINT NOT NULL")?;
+    /// engine.session().sql("INSERT INTO out SELECT i + 1 FROM numbers")?.detach()?;
+    /// let job = engine.job("insert_into_out").expect("it runs");
+    /// drop(numbers); // ends the stream
+    /// assert!(out.next_batch().is_none());
+    /// job.wait()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn detach(mut self) -> Result<Job, Error> {
+        let Some(job) = self.job.take() else {
+            let message = "a SELECT cannot be detached: its rows are read from its query; use INSERT INTO a table";
+            return Err(Error::Usage(message.to_owned()));
+        };
+        if let Some(run) = self.run.take() {
+            job.detach(run);
+        }
+        Ok(job)
+    }
+
+    /// The job that an `INSERT` or a statement set is.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// session.set("pipeline.name", "numbers")?;
+    /// let query = session.sql(
+    ///     "CREATE TABLE hole (a INT) WITH ('connector' = 'blackhole');
+    ///      INSERT INTO hole VALUES (1), (2)",
+    /// )?;
+    /// assert_eq!(query.job().map(|job| job.name()), Some("numbers"));
+    /// # query.wait()?;
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn job(&self) -> Option<&Job> {
+        self.job.as_ref()
+    }
+
     /// The progress of the query, and what its operators wait for.
     ///
     /// ```
@@ -214,6 +270,16 @@ impl Query {
         match self.handle.failure() {
             Some(error) => Err(self.inserts.named(error)),
             None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Query {
+    fn drop(&mut self) {
+        drop(self.run.take());
+        // A job that has ended lets go of what ran.
+        if let Some(job) = &self.job {
+            job.state();
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Sessions: where statements are executed.
 
 mod create_tables;
+mod definitions;
+mod jobs;
 mod start;
 
 use std::fmt;
@@ -9,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field};
 use datafusion_expr::Expr;
-use pelton_plan::parse::{Dropped, OptionPlace, Statement, TableDefinition, ViewDefinition};
+use pelton_plan::Catalog;
+use pelton_plan::parse::{OptionPlace, Statement};
 use pelton_plan::query::builder::{self, RelationBuilder, TableCall};
-use pelton_plan::query::{LOCAL_TIME_ZONE, Planned, check_computed_columns, check_view, plan_statements};
-use pelton_plan::{Catalog, PlanError};
+use pelton_plan::query::{LOCAL_TIME_ZONE, Planned, plan_statements};
 use pelton_runtime::clock::Clock;
 use pelton_runtime::pool::Pool;
 
@@ -177,7 +179,9 @@ impl Session {
         self.define_files(statement)?;
         let explained = match &statement.0.statement {
             Statement::Explain(explained) => explained.as_ref(),
-            Statement::Analyze { statement, is_verbose } => return self.analyze(statement, *is_verbose).map(Some),
+            Statement::Analyze { statement: analyzed, is_verbose } => {
+                return self.analyze(statement.text(), analyzed, *is_verbose).map(Some);
+            }
             other => other,
         };
         if let Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) = explained {
@@ -250,6 +254,19 @@ impl Session {
     /// ```
     pub fn set(&self, key: &str, value: &str) -> Result<(), Error> {
         self.set_at(key, value, None).map(drop)
+    }
+
+    /// The value that a setting of the session or its engine was set to; `None` where it has its default.
+    ///
+    /// ```
+    /// let session = pelton::Session::new();
+    /// session.set("table.dml-sync", "true")?;
+    /// assert_eq!(session.setting("table.dml-sync").as_deref(), Some("true"));
+    /// assert_eq!(session.setting("pelton.seed"), None);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn setting(&self, key: &str) -> Option<String> {
+        self.snapshot().catalog.setting(key).map(str::to_owned)
     }
 
     /// Changes a setting of the session or its engine; returns a note where it is an option of Flink that has no meaning here.
@@ -439,7 +456,7 @@ impl Session {
     }
 
     pub(crate) fn start_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<Query, Error> {
-        self.start(|catalog| relation.plan(catalog, into))
+        self.start("", |catalog| relation.plan(catalog, into))
     }
 
     pub(crate) fn is_same(&self, other: &Session) -> bool {
@@ -465,50 +482,9 @@ impl Session {
     }
 
     /// Runs a query, an insert or a statement set to its end, drops its rows, and says what it cost, or what became of its code.
-    fn analyze(&self, statement: &Statement, is_verbose: bool) -> Result<String, Error> {
-        let query = self.start(|catalog| plan_statements(catalog, &[statement]))?;
+    fn analyze(&self, text: &str, statement: &Statement, is_verbose: bool) -> Result<String, Error> {
+        let query = self.start(text, |catalog| plan_statements(catalog, &[statement]))?;
         analyze::to_its_end(query, is_verbose)
-    }
-
-    fn create_table(&self, definition: &TableDefinition) -> Result<(), Error> {
-        let table = table::define(definition.clone())?;
-        check_computed_columns(&self.snapshot().catalog, &table)?;
-        match definition.temporary {
-            true => self.own().catalog.add_table(table)?,
-            false => self.engine().known().catalog_mut().add_table(table)?,
-        }
-        Ok(())
-    }
-
-    /// Creates a view. The tables of files that a permanent one reads are the engine's as well.
-    fn create_view(&self, definition: &ViewDefinition) -> Result<(), Error> {
-        let catalog = self.snapshot().catalog;
-        let view = ViewDefinition { reads: check_view(&catalog, definition)?, ..definition.clone() };
-        if view.temporary {
-            self.own().catalog.add_view(view)?;
-            return Ok(());
-        }
-        if let Some(name) = view.reads.iter().find(|name| catalog.is_temporary(name)) {
-            let message = format!("the view {} cannot read {name}, which is temporary", view.name);
-            return Err(PlanError::invalid(view.place, message).with_hint("use CREATE TEMPORARY VIEW").into());
-        }
-        let files: Vec<_> = view.reads.iter().filter_map(|name| catalog.file(name).cloned()).collect();
-        let mut known = self.engine().known();
-        let known = known.catalog_mut();
-        known.add_view(view)?;
-        files.into_iter().for_each(|file| known.add_file(file));
-        Ok(())
-    }
-
-    fn drop_relation(&self, dropped: &Dropped) -> Result<(), Error> {
-        let (mut own, mut known) = (self.own(), self.engine().known());
-        if own.catalog.over(known.catalog.clone()).check_dropped(dropped)? {
-            match dropped.is_temporary {
-                true => own.catalog.remove(&dropped.target.name),
-                false => known.remove(&dropped.target.name),
-            }
-        }
-        Ok(())
     }
 
     fn execute_statement(&self, prepared: &Prepared) -> Result<Outcome, Error> {
@@ -528,18 +504,25 @@ impl Session {
             }
             Statement::Use => {}
             Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) => {
-                return self.start(|catalog| plan_statements(catalog, &[statement])).map(Outcome::Running);
+                return self
+                    .start(prepared.text(), |catalog| plan_statements(catalog, &[statement]))
+                    .map(Outcome::Running);
             }
             Statement::Explain(explained) => {
                 let text = self.snapshot().explain(|catalog| plan_statements(catalog, &[explained.as_ref()]))?;
                 return Ok(Outcome::Rows(plan_rows(&text)));
             }
-            Statement::Analyze { statement, is_verbose } => {
-                return self.analyze(statement, *is_verbose).map(|text| Outcome::Rows(plan_rows(&text)));
+            Statement::Analyze { statement: analyzed, is_verbose } => {
+                return self
+                    .analyze(prepared.text(), analyzed, *is_verbose)
+                    .map(|text| Outcome::Rows(plan_rows(&text)));
             }
             Statement::AnalyzeQuery { number, is_verbose } => {
                 return Ok(Outcome::Rows(plan_rows(&self.engine().known().analyzed(*number, *is_verbose)?)));
             }
+            Statement::ShowJobs { is_verbose } => return Ok(Outcome::Rows(self.show_jobs(*is_verbose))),
+            Statement::DescribeJob(job) => return self.describe_job(job).map(Outcome::Rows),
+            Statement::StopJob { job, with_drain } => return self.stop_job(job, *with_drain),
             Statement::ShowProgress { is_verbose } => {
                 return Ok(Outcome::Rows(self.engine().known().progress(*is_verbose)));
             }

@@ -181,6 +181,18 @@ pub const SETTINGS: &[SettingEntry] = &[
         "How long after rows have come for a window it is reported early.",
     ),
     setting(
+        "table.dml-sync",
+        "'true' or 'false'",
+        "false",
+        "Clients such as the SQL shell wait for the end of each INSERT, and do not go on while it runs as a job.",
+    ),
+    setting(
+        "pipeline.name",
+        "a name",
+        "made of the tables that are inserted into",
+        "The name of jobs that are started: INSERT INTO and statement sets.",
+    ),
+    setting(
         "table.local-time-zone",
         "the name of a time zone, such as 'UTC' or 'Europe/Berlin'",
         "UTC",

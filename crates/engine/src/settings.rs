@@ -104,6 +104,8 @@ pub struct Settings {
     pub allowed_lateness: Duration,
     /// `table.exec.emit.early-fire.enabled`: whether windows report early results.
     pub early_fire: bool,
+    /// `pipeline.name`: the name of jobs that are started.
+    pub job_name: Option<String>,
     /// `table.exec.emit.early-fire.delay`: how long after new rows early results are reported.
     pub early_delay: Duration,
 }
@@ -129,6 +131,12 @@ const A_PIN: &str = match cfg!(target_os = "linux") {
     true => "'on' or 'off'",
     false => "'off' on this system, which does not keep threads on cores",
 };
+
+/// The name of jobs.
+const JOB_NAME: &str = "pipeline.name";
+
+/// Whether clients wait for the end of inserts.
+const SYNCHRONOUS_INSERTS: &str = "table.dml-sync";
 
 /// How often.
 pub(crate) const EARLY_DELAY: &str = "table.exec.emit.early-fire.delay";
@@ -172,6 +180,7 @@ impl Default for Settings {
             idle_timeout: Duration::ZERO,
             allowed_lateness: Duration::ZERO,
             early_fire: false,
+            job_name: None,
             early_delay: Duration::ZERO,
         }
     }
@@ -302,6 +311,9 @@ impl Settings {
             EARLY_FIRE => value.parse().ok().map(|enabled| self.early_fire = enabled),
             EARLY_DELAY => parse_duration(value).map(|delay| self.early_delay = delay),
             ALLOW_LATENESS => parse_duration(value).map(|lateness| self.allowed_lateness = lateness),
+            JOB_NAME => is_name(value).then(|| self.job_name = Some(value.to_owned())),
+            // Clients ask the session for it.
+            SYNCHRONOUS_INSERTS => value.parse::<bool>().ok().map(drop),
             // The planner reads it from the catalogue.
             LOCAL_TIME_ZONE => Zone::named(value).map(drop),
             key => {
@@ -342,6 +354,11 @@ fn unknown(key: &str) -> String {
             format!("does not exist; there are {}", keys.join(", "))
         }
     }
+}
+
+/// Whether something may be called so.
+fn is_name(value: &str) -> bool {
+    !value.trim().is_empty() && !value.contains(char::is_control)
 }
 
 /// The largest memory size that 64 bits count in whole units.
@@ -439,7 +456,8 @@ mod tests {
     fn defaults_are_those_that_are_listed() {
         for SettingEntry { key, default, .. } in all_settings() {
             let mut settings = Settings::default();
-            if settings.apply(key, default).is_ok() {
+            // A description would be a name as well.
+            if *key != JOB_NAME && settings.apply(key, default).is_ok() {
                 assert_eq!(settings, Settings::default(), "{key} = {default}");
             }
         }

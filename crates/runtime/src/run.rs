@@ -1,6 +1,7 @@
 //! A run: one graph, from its start to its end.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 pub use crate::error::RunError;
 use crate::graph::Graph;
@@ -74,6 +75,11 @@ impl RunHandle {
         self.stop_with(Stop::Drain);
     }
 
+    /// Reads nothing more, and ends as if all inputs had ended: windows that are open are reported.
+    pub fn end_inputs(&self) {
+        self.stop_with(Stop::EndInputs);
+    }
+
     /// Ends at once.
     pub fn abort(&self) {
         self.stop_with(Stop::Abort);
@@ -87,7 +93,8 @@ impl RunHandle {
 
     fn stop_with(&self, stop: Stop) {
         let mut state = self.0.state();
-        if state.stop != Stop::Abort {
+        // What is being stopped in one way goes on to be, unless it is to end at once.
+        if state.stop == Stop::No || stop == Stop::Abort {
             state.stop = stop;
         }
         for source in 0..state.sources.len() {
@@ -110,6 +117,21 @@ impl RunHandle {
     /// Whether nothing is left to do.
     pub fn has_ended(&self) -> bool {
         self.0.state().has_ended()
+    }
+
+    /// Whether all is done and let go of.
+    pub fn is_over(&self) -> bool {
+        self.0.has_ended()
+    }
+
+    /// Waits for so long at most until all is done and let go of, and returns whether it is.
+    pub fn wait_for(&self, timeout: Duration) -> bool {
+        self.0.ended.wait_for(timeout)
+    }
+
+    /// Whether somebody has stopped it, or is stopping it.
+    pub fn was_stopped(&self) -> bool {
+        self.0.unchanged_state().stop != Stop::No
     }
 
     /// The error that stopped the run, if one did.

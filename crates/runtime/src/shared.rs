@@ -1,6 +1,7 @@
 //! What the workers of a run share.
 
 use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::data_passing::Link;
@@ -76,6 +77,13 @@ impl Ended {
         drop(self.condition.wait_while(has_ended, |has_ended| !*has_ended).unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Waits for so long at most, and returns whether it has ended.
+    pub fn wait_for(&self, timeout: Duration) -> bool {
+        let has_ended = self.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.condition.wait_timeout_while(has_ended, timeout, |has_ended| !*has_ended);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
     pub fn is_set(&self) -> bool {
         *self.has_ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -98,7 +106,7 @@ impl Shared {
     pub fn finish(&self) {
         self.ended_ns.store(self.clock.nanos(), Ordering::SeqCst);
         let state = self.state();
-        let has_nothing_left = state.failure.is_some() || state.stop == Stop::No;
+        let has_nothing_left = state.failure.is_some() || matches!(state.stop, Stop::No | Stop::EndInputs);
         drop(state);
         if has_nothing_left {
             self.let_go_of_state();

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pelton_testkit::script::TemporaryDirectory;
-use pelton_testkit::script::engine::{execute, session};
+use pelton_testkit::script::engine::{answer, session};
 use pelton_testkit::script::parse::Script;
 use pelton_testkit::script::run::{CONFIGURATIONS, Configuration, configurations, distinct, mismatches, outcomes};
 
@@ -98,5 +98,5 @@ fn check(path: &Path, number: usize, count: usize, bless: bool) -> Result<(), St
 fn run(script: &Script, configuration: Configuration) -> Result<Vec<Vec<String>>, String> {
     let directory = TemporaryDirectory::new().map_err(|error| error.to_string())?;
     let session = session(configuration);
-    outcomes(script, directory.path(), &mut |sql| execute(&session, sql)).map_err(|error| error.to_string())
+    outcomes(script, directory.path(), &mut |request| answer(&session, request)).map_err(|error| error.to_string())
 }

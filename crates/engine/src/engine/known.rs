@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use pelton_data::Micros;
 use pelton_plan::Catalog;
 use pelton_runtime::budget::Budget;
 use pelton_runtime::clock::Clock;
@@ -14,6 +15,7 @@ use pelton_runtime::run::{RunHandle, WeakRunHandle};
 
 use crate::display::shown_rows;
 use crate::error::Error;
+use crate::job::{self, ENDED_JOBS_MAX, Job, JobDescription, JobState};
 use crate::program_tables::ProgramTables;
 use crate::query::{NamedStories, Query};
 use crate::settings::Settings;
@@ -32,6 +34,8 @@ pub(crate) struct Known {
     pub budget: Budget,
     /// Queries that may still run, and the last that have ended.
     queries: VecDeque<Started>,
+    /// Inserts that may still run, and the last that have ended.
+    jobs: VecDeque<Job>,
     /// The number of the last query.
     pub queries_started: usize,
     sessions_opened: u64,
@@ -73,6 +77,7 @@ impl Known {
             late: LateLog::new(),
             budget: Budget::default(),
             queries: VecDeque::new(),
+            jobs: VecDeque::new(),
             queries_started: 0,
             sessions_opened: 0,
         }
@@ -89,9 +94,14 @@ impl Known {
         SessionId(self.sessions_opened)
     }
 
-    /// The queries that run: all, or those of a session.
+    /// The queries that run: all, or those of a session, which jobs are not that are detached from it.
     pub fn running_queries(&self, session: Option<SessionId>) -> Vec<RunHandle> {
-        let queries = self.queries.iter().filter(|query| session.is_none_or(|session| query.session == session));
+        let is_detached = |number| {
+            let job = self.jobs.binary_search_by_key(&number, Job::id);
+            job.is_ok_and(|job| self.jobs[job].is_detached())
+        };
+        let is_of = |query: &Started, session| query.session == session && !is_detached(query.number);
+        let queries = self.queries.iter().filter(|query| session.is_none_or(|session| is_of(query, session)));
         queries.filter_map(Started::running).collect()
     }
 
@@ -118,6 +128,52 @@ impl Known {
         let place = self.queries.partition_point(|query| query.number < number);
         let started = Started { number, session, run: query.weak(), stories: query.stories().to_vec() };
         self.queries.insert(place, started);
+    }
+
+    /// All jobs, the oldest first.
+    pub fn jobs(&self) -> impl DoubleEndedIterator<Item = &Job> {
+        self.jobs.iter()
+    }
+
+    /// The job of this name that runs, or else the last that has ended.
+    pub fn job(&self, name: &str) -> Option<&Job> {
+        let named = || self.jobs.iter().rev().filter(|job| job.name() == name);
+        named().find(|job| job.state() == JobState::Running).or_else(|| named().next())
+    }
+
+    /// The name of a job that is being started as query `number`: the one that was set, or one that is made of the tables that it inserts into.
+    ///
+    /// # Errors
+    /// Where another job runs under the name that was set.
+    pub fn job_name(&self, set: Option<&str>, tables: &[String], number: usize) -> Result<String, Error> {
+        let is_taken = |name: &str| self.job(name).is_some_and(|job| job.state() == JobState::Running);
+        match set {
+            Some(name) if is_taken(name) => Err(Error::Usage(format!(
+                "a job '{name}' is running already: SET 'pipeline.name' to another name, or RESET 'pipeline.name' to name jobs after their tables"
+            ))),
+            Some(name) => Ok(name.to_owned()),
+            None => {
+                let name = job::default_name(tables);
+                Ok(if is_taken(&name) { format!("{name}_{number}") } else { name })
+            }
+        }
+    }
+
+    /// Makes an insert that was just started a job, and forgets some that have ended.
+    pub fn register_job(&mut self, query: &mut Query, description: JobDescription) {
+        let mut ended = self.jobs.iter().filter(|job| job.state() != JobState::Running).count();
+        self.jobs.retain(|job| {
+            let is_kept = ended < ENDED_JOBS_MAX || job.state() == JobState::Running;
+            ended -= usize::from(!is_kept);
+            is_kept
+        });
+        let place = self.jobs.partition_point(|job| job.id() < description.id);
+        self.jobs.insert(place, query.name_job(description));
+    }
+
+    /// The time of the engine's clock.
+    pub fn now(&self) -> Micros {
+        self.clock.micros()
     }
 
     /// So many threads that run queries. Where their number was changed, queries that run keep those they have.
@@ -183,6 +239,7 @@ impl Known {
 
 impl Drop for Known {
     fn drop(&mut self) {
+        self.jobs.iter().for_each(Job::leave);
         self.program_tables.close();
     }
 }

@@ -11,10 +11,11 @@ use pelton_runtime::pool::Pool;
 
 use super::Session;
 use crate::emission;
-use crate::engine::{Engine, SessionId};
+use crate::engine::{Engine, Known, SessionId};
 use crate::error::Error;
 use crate::execute::{self, Surroundings};
 use crate::explain::explain;
+use crate::job::JobDescription;
 use crate::program_tables::ProgramTables;
 use crate::query::Query;
 use crate::settings::Settings;
@@ -57,9 +58,13 @@ impl Session {
     ///
     /// Its tables are those that there are when these are loaded, and those of the program itself the ones that it has when the query starts:
     /// where one was dropped or replaced meanwhile, the query is planned again.
-    pub(super) fn start(&self, plan: impl Fn(&Catalog) -> Result<Planned, PlanError>) -> Result<Query, Error> {
+    pub(super) fn start(
+        &self,
+        statement: &str,
+        plan: impl Fn(&Catalog) -> Result<Planned, PlanError>,
+    ) -> Result<Query, Error> {
         for _ in 0..ATTEMPTS_MAX {
-            if let Some(query) = self.try_start(&plan)? {
+            if let Some(query) = self.try_start(statement, &plan)? {
                 return Ok(query);
             }
         }
@@ -69,7 +74,11 @@ impl Session {
     }
 
     /// `None` where a table was dropped or replaced meanwhile.
-    fn try_start(&self, plan: impl Fn(&Catalog) -> Result<Planned, PlanError>) -> Result<Option<Query>, Error> {
+    fn try_start(
+        &self,
+        statement: &str,
+        plan: impl Fn(&Catalog) -> Result<Planned, PlanError>,
+    ) -> Result<Option<Query>, Error> {
         let snapshot = self.snapshot();
         let program = plan(&snapshot.catalog)?.program;
         let settings = Settings::of(&snapshot.catalog);
@@ -83,7 +92,13 @@ impl Session {
             late: &entry.late,
             budget: &entry.budget,
         };
-        let tables = tables_of(&program);
+        let (tables, written) = (tables_of(&program), written_tables(&program));
+        let job_name = |known: &Known| {
+            // Rows of a SELECT are read from its query.
+            let is_insert = !written.is_empty();
+            is_insert.then(|| known.job_name(settings.job_name.as_deref(), &written, entry.number)).transpose()
+        };
+        job_name(&self.engine().known())?;
         let mut unstarted = execute::prepare(program, &surroundings)?;
         // Before files are made. A table of the program that is dropped looks as if another query had taken it: both are checked under one lock.
         {
@@ -100,8 +115,13 @@ impl Session {
             if !snapshot.holds(&now, tables.iter().filter(|table| snapshot.program_tables.has(table))) {
                 return Ok(None);
             }
-            let query = execute::start(unstarted, &surroundings)?;
+            let name = job_name(&known)?;
+            let mut query = execute::start(unstarted, &surroundings)?;
             known.register(entry.number, entry.session, &query);
+            if let Some(name) = name {
+                let (id, statement, started) = (entry.number, statement.to_owned(), known.now());
+                known.register_job(&mut query, JobDescription { id, name, statement, started });
+            }
             query
         };
         entry.keep();
@@ -158,10 +178,18 @@ impl Drop for Entry<'_> {
 /// The names of the tables that a program reads, joins with or writes.
 fn tables_of(program: &Program) -> Vec<String> {
     let read = program.sources.iter().filter(|source| source.rows.is_none()).map(|source| source.table.clone());
-    let written = program.outputs.iter().filter_map(|output| match &output.target {
-        OutputTarget::Table(name) => Some(name.clone()),
-        OutputTarget::Result => None,
-    });
     let joined = program.lookups.iter().flat_map(|lookup| tables_of(&lookup.program));
-    read.chain(written).chain(joined).collect()
+    read.chain(written_tables(program)).chain(joined).collect()
+}
+
+/// The names of the tables that a program writes, each once.
+fn written_tables(program: &Program) -> Vec<String> {
+    let mut written: Vec<String> = Vec::new();
+    for output in &program.outputs {
+        match &output.target {
+            OutputTarget::Table(name) if !written.contains(name) => written.push(name.clone()),
+            OutputTarget::Table(_) | OutputTarget::Result => {}
+        }
+    }
+    written
 }

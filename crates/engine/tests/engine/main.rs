@@ -8,6 +8,8 @@ mod builder;
 
 mod bursts;
 
+mod jobs;
+
 mod markers;
 
 mod memory;

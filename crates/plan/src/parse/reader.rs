@@ -187,6 +187,7 @@ impl<'a> Reader<'a> {
             "SHOW" => session::show(self),
             "USE" => session::use_name(self),
             "DESCRIBE" | "DESC" => self.describe(),
+            "STOP" => session::stop(self),
             _ => Err(refuse::statement(&word.value, Place::at(first.span.start))),
         }
     }
@@ -365,6 +366,11 @@ impl<'a> Reader<'a> {
 
     fn describe(&mut self) -> Result<Statement, PlanError> {
         self.parser.next_token();
+        // A table may be called JOB.
+        if self.sees("JOB") && !matches!(self.parser.peek_nth_token_ref(1).token, Token::EOF | Token::Period) {
+            self.word("JOB")?;
+            return session::job_name(self).map(Statement::DescribeJob);
+        }
         let _ = self.takes("EXTENDED");
         if ["SELECT", "WITH", "VALUES"].into_iter().any(|word| self.sees(word))
             || self.parser.peek_token_ref().token == Token::LParen

@@ -24,16 +24,16 @@ pub(super) fn statement(word: &str, place: Option<Place>) -> PlanError {
         "BEGIN" | "COMMIT" | "ROLLBACK" | "START" => {
             "there are no transactions; for several inserts use EXECUTE STATEMENT SET BEGIN … END"
         }
-        "STOP" | "QUIT" | "EXIT" | "CLEAR" | "HELP" | "SOURCE" => {
-            "this is a command of Flink's client, not a statement"
-        }
+        "QUIT" | "EXIT" | "CLEAR" | "HELP" | "SOURCE" => "this is a command of Flink's client, not a statement",
         _ => {
-            let statements =
-                ["SELECT", "CREATE", "DROP", "INSERT", "EXPLAIN", "SHOW", "DESCRIBE", "RESET", "VALUES", "WITH", "USE"];
+            let statements = [
+                "SELECT", "CREATE", "DROP", "INSERT", "EXPLAIN", "SHOW", "DESCRIBE", "RESET", "VALUES", "WITH", "USE",
+                "STOP",
+            ];
             let error = PlanError::syntax(place, format!("expected a statement, found {word}"));
             return match crate::errors::closest(word, statements) {
                 Some(meant) => error.with_hint(format!("did you mean {meant}?")),
-                None => error.with_hint("statements begin with SELECT, WITH, CREATE, DROP, INSERT INTO, EXECUTE STATEMENT SET, SET, RESET, EXPLAIN, SHOW or DESCRIBE"),
+                None => error.with_hint("statements begin with SELECT, WITH, CREATE, DROP, INSERT INTO, EXECUTE STATEMENT SET, SET, RESET, EXPLAIN, SHOW, DESCRIBE or STOP JOB"),
             };
         }
     };

@@ -16,7 +16,7 @@ pub(crate) const CATALOG: &str = "default_catalog";
 pub(crate) const DATABASE: &str = "default_database";
 
 /// What `SHOW` shows, as an error names it.
-const SHOWN: &str = "TABLES, VIEWS, FUNCTIONS, COLUMNS, CATALOGS, DATABASES, CURRENT CATALOG, CURRENT DATABASE, PROGRESS, QUERIES, OPERATORS, CREATE TABLE or CREATE VIEW after SHOW";
+const SHOWN: &str = "TABLES, VIEWS, FUNCTIONS, COLUMNS, CATALOGS, DATABASES, CURRENT CATALOG, CURRENT DATABASE, JOBS, PROGRESS, QUERIES, OPERATORS, CREATE TABLE or CREATE VIEW after SHOW";
 
 /// `SHOW …`
 pub(super) fn show(reader: &mut Reader<'_>) -> Result<Statement, PlanError> {
@@ -55,6 +55,7 @@ pub(super) fn show(reader: &mut Reader<'_>) -> Result<Statement, PlanError> {
         }
         "CURRENT" if reader.takes("CATALOG") => shown_name(reader, "current catalog name", CATALOG),
         "CURRENT" if reader.takes("DATABASE") => shown_name(reader, "current database name", DATABASE),
+        "JOBS" => Ok(Statement::ShowJobs { is_verbose: reader.takes("VERBOSE") }),
         "PROGRESS" => Ok(Statement::ShowProgress { is_verbose: reader.takes("VERBOSE") }),
         "QUERIES" => Ok(Statement::ShowQueries { is_verbose: reader.takes("VERBOSE") }),
         "OPERATORS" => Ok(Statement::ShowOperators { is_verbose: reader.takes("VERBOSE") }),
@@ -63,10 +64,46 @@ pub(super) fn show(reader: &mut Reader<'_>) -> Result<Statement, PlanError> {
     }
 }
 
+/// `STOP JOB name [WITH SAVEPOINT] [WITH DRAIN]`
+pub(super) fn stop(reader: &mut Reader<'_>) -> Result<Statement, PlanError> {
+    reader.word("STOP")?;
+    reader.word("JOB")?;
+    let job = job_name(reader)?;
+    let mut with_drain = false;
+    while reader.takes("WITH") {
+        let place = reader.place();
+        if reader.takes("SAVEPOINT") {
+            let instead = "leave it out: WITH DRAIN reports the windows that are open";
+            return Err(PlanError::unsupported(place, "STOP JOB … WITH SAVEPOINT", instead));
+        }
+        let found = reader.parser.peek_token();
+        if with_drain || !reader.takes("DRAIN") {
+            return Err(reader.expected(if with_drain { "the end of the statement" } else { "DRAIN" }, &found));
+        }
+        with_drain = true;
+    }
+    Ok(Statement::StopJob { job, with_drain })
+}
+
+/// The name of a job, in quotes or not, or its number.
+pub(super) fn job_name(reader: &mut Reader<'_>) -> Result<Named, PlanError> {
+    let place = reader.place();
+    match &reader.parser.peek_token_ref().token {
+        Token::SingleQuotedString(name) | Token::Number(name, false) => {
+            let name = name.clone();
+            reader.parser.advance_token();
+            Ok(Named { name, place })
+        }
+        _ => {
+            let name = reader.identifier("the name of a job, as in 'insert_into_t'")?;
+            Ok(Named { name: name.value, place })
+        }
+    }
+}
+
 /// What Flink shows and a session does not have.
 fn instead_of(word: &str, found: &TokenWithSpan) -> Option<PlanError> {
     let instead = match word {
-        "JOBS" => "SHOW QUERIES lists the queries that run",
         "JARS" | "MODULES" | "FULL" | "PROCEDURES" => "functions come from the program: SHOW FUNCTIONS lists them",
         "PARTITIONS" => "a table has no partitions",
         "MODELS" | "CONNECTIONS" | "MATERIALIZED" => "SHOW TABLES lists what there is",

@@ -141,6 +141,20 @@ pub enum Statement {
         /// As of `SHOW PROGRESS`.
         is_verbose: bool,
     },
+    /// `SHOW JOBS [VERBOSE]`: the inserts that run, and the last that have ended.
+    ShowJobs {
+        /// As of `SHOW PROGRESS`.
+        is_verbose: bool,
+    },
+    /// `DESCRIBE JOB name`
+    DescribeJob(Named),
+    /// `STOP JOB name [WITH DRAIN]`
+    StopJob {
+        /// Which.
+        job: Named,
+        /// Whether its inputs end, so that windows are reported which are open.
+        with_drain: bool,
+    },
     /// `SHOW CREATE TABLE` or `SHOW CREATE VIEW`
     ShowCreate(Named),
     /// `DESCRIBE` of a table, a view or a file.

@@ -66,7 +66,10 @@ fn statement(statement: &Statement) -> String {
         | Statement::Use
         | Statement::ShowProgress { .. }
         | Statement::ShowQueries { .. }
-        | Statement::ShowOperators { .. } => format!("{statement:?}"),
+        | Statement::ShowOperators { .. }
+        | Statement::ShowJobs { .. }
+        | Statement::DescribeJob(_)
+        | Statement::StopJob { .. } => format!("{statement:?}"),
     }
 }
 
@@ -460,7 +463,7 @@ fn syntax_errors_name_place_and_remedy() {
         ("SELEKT 1", "line 1, column 1: expected a statement, found SELEKT; did you mean SELECT?"),
         (
             "FOO",
-            "line 1, column 1: expected a statement, found FOO; statements begin with SELECT, WITH, CREATE, DROP, INSERT INTO, EXECUTE STATEMENT SET, SET, RESET, EXPLAIN, SHOW or DESCRIBE",
+            "line 1, column 1: expected a statement, found FOO; statements begin with SELECT, WITH, CREATE, DROP, INSERT INTO, EXECUTE STATEMENT SET, SET, RESET, EXPLAIN, SHOW, DESCRIBE or STOP JOB",
         ),
         ("= 1", "line 1, column 1: expected a statement, found ="),
         (
@@ -488,7 +491,7 @@ fn syntax_errors_name_place_and_remedy() {
         ),
         (
             "SHOW TABELS",
-            "line 1, column 6: expected TABLES, VIEWS, FUNCTIONS, COLUMNS, CATALOGS, DATABASES, CURRENT CATALOG, CURRENT DATABASE, PROGRESS, QUERIES, OPERATORS, CREATE TABLE or CREATE VIEW after SHOW, found TABELS; did you mean TABLE?",
+            "line 1, column 6: expected TABLES, VIEWS, FUNCTIONS, COLUMNS, CATALOGS, DATABASES, CURRENT CATALOG, CURRENT DATABASE, JOBS, PROGRESS, QUERIES, OPERATORS, CREATE TABLE or CREATE VIEW after SHOW, found TABELS; did you mean TABLE?",
         ),
         (
             "EXPLAIN ANALYZE QUERY x",

@@ -41,13 +41,16 @@ fn run(sql: &str, catalog: &mut Catalog) -> Result<(), PlanError> {
                 catalog.add_table(Table::new(definition, delivered, bounded)?)?;
             }
             Statement::CreateView(view) => catalog.add_view(view)?,
-            Statement::DropTable(dropped) => catalog.drop_table(&dropped)?,
-            Statement::DropView(dropped) => catalog.drop_view(&dropped)?,
+            Statement::Drop(dropped) => {
+                if catalog.check_dropped(&dropped)? {
+                    catalog.remove(&dropped.target.name);
+                }
+            }
             statement @ (Statement::Query(_) | Statement::Insert(_) | Statement::StatementSet(_)) => {
                 explain(catalog, &statement)?;
             }
             Statement::Explain(statement) | Statement::Analyze { statement, .. } => explain(catalog, &statement)?,
-            // Settings and running queries are the session's.
+            // Settings, queries and jobs are those of sessions and engines.
             Statement::Set { .. }
             | Statement::Reset { .. }
             | Statement::ShowSettings
@@ -55,6 +58,9 @@ fn run(sql: &str, catalog: &mut Catalog) -> Result<(), PlanError> {
             | Statement::ShowProgress { .. }
             | Statement::ShowQueries { .. }
             | Statement::ShowOperators { .. }
+            | Statement::ShowJobs { .. }
+            | Statement::DescribeJob(_)
+            | Statement::StopJob { .. }
             | Statement::AnalyzeQuery { .. } => {}
             shown => drop(show(catalog, &shown)?),
         }

@@ -52,6 +52,8 @@ pub(crate) enum Stop {
     No,
     /// Nothing more is read; what was read is processed.
     Drain,
+    /// The same, and inputs end as if they had no more rows: time goes to its end, and open windows are reported.
+    EndInputs,
     /// At once.
     Abort,
 }
@@ -349,12 +351,13 @@ impl State {
     /// Ends a source's stream where all of it has been queued.
     pub fn end_source_if_done(&mut self, source: usize) {
         let node = &mut self.sources[source];
-        let drained = self.stop == Stop::Drain && !node.reading && node.sequencer.chunks.outstanding() == 0;
+        let is_stopping = matches!(self.stop, Stop::Drain | Stop::EndInputs);
+        let drained = is_stopping && !node.reading && node.sequencer.chunks.outstanding() == 0;
         if node.ended || !(drained || node.sequencer.has_ended()) {
             return;
         }
         node.ended = true;
-        if node.sequencer.has_ended() {
+        if node.sequencer.has_ended() || self.stop == Stop::EndInputs {
             // What its end completes has waited since the source said so.
             let asked_ns = node.asked_ns;
             self.punctuate(source, WATERMARK_MAX, asked_ns);

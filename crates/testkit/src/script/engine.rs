@@ -1,12 +1,12 @@
 //! The engine as scripts see it: a session in one configuration.
 
 use pelton::progress::LeftOut;
-use pelton::{Error, Outcome, Query, Session};
+use pelton::{Error, Outcome, Query, Session, Summary};
 use pelton_runtime::clock::Clock;
 
 use crate::{table_functions, udaf};
 
-use super::run::{Configuration, Executed, Rows};
+use super::run::{Configuration, Executed, Request, Rows};
 
 /// A new session that runs as the configuration says.
 ///
@@ -32,20 +32,44 @@ pub fn session_with_clock(configuration: Configuration, clock: Clock) -> Session
 
 /// Runs the statements one after the other, each to its end; the first that fails ends it.
 pub fn execute(session: &Session, sql: &str) -> Executed {
+    answer(session, Request::Run(sql))
+}
+
+/// Does what a script asks for; of several statements the first that fails ends it.
+pub fn answer(session: &Session, request: Request<'_>) -> Executed {
     let mut executed = Executed::default();
-    if let Err(error) = execute_all(session, sql, &mut executed) {
+    let result = match request {
+        Request::Run(sql) => execute_all(session, sql, &mut executed, finish),
+        Request::Detach(sql) => execute_all(session, sql, &mut executed, |query, _| query.detach().map(drop)),
+        Request::Wait(job) => wait(session, job, &mut executed),
+    };
+    if let Err(error) = result {
         executed.error = Some(error.to_string());
     }
     executed
 }
 
-fn execute_all(session: &Session, sql: &str, executed: &mut Executed) -> Result<(), Error> {
+/// Waits for the end of a job, and says what has become of it.
+fn wait(session: &Session, job: &str, executed: &mut Executed) -> Result<(), Error> {
+    let job = session.engine().job(job).ok_or_else(|| Error::Usage(format!("there is no job {job}")))?;
+    let ended = job.wait();
+    executed.results.push(Rows::of_text(job.state().to_string()));
+    count(&ended?, executed);
+    Ok(())
+}
+
+fn execute_all(
+    session: &Session,
+    sql: &str,
+    executed: &mut Executed,
+    mut run: impl FnMut(Query, &mut Executed) -> Result<(), Error>,
+) -> Result<(), Error> {
     for statement in session.prepare(sql)? {
         match session.execute(&statement)? {
             Outcome::Done => {}
-            Outcome::Noted(note) => executed.results.push(Rows::of_note(note)),
+            Outcome::Noted(note) => executed.results.push(Rows::of_text(note)),
             Outcome::Rows(batch) => executed.results.push(Rows { schema: batch.schema(), batches: vec![batch] }),
-            Outcome::Running(query) => finish(query, executed)?,
+            Outcome::Running(query) => run(query, executed)?,
         }
     }
     Ok(())
@@ -60,7 +84,12 @@ fn finish(mut query: Query, executed: &mut Executed) -> Result<(), Error> {
         }
         executed.results.push(Rows { schema, batches });
     }
-    let summary = query.wait()?;
+    count(&query.wait()?, executed);
+    Ok(())
+}
+
+/// Counts what was not computed.
+fn count(summary: &Summary, executed: &mut Executed) {
     let left_out = |count: fn(&LeftOut) -> u64| summary.sources.iter().map(|source| count(&source.left_out)).sum();
     let counters = [
         ("late rows", summary.late_rows()),
@@ -68,5 +97,4 @@ fn finish(mut query: Query, executed: &mut Executed) -> Result<(), Error> {
         ("values that became NULL", left_out(|left_out| left_out.null_values)),
     ];
     executed.counters.extend(counters.into_iter().filter(|(_, count)| *count > 0));
-    Ok(())
 }

@@ -44,6 +44,10 @@ pub enum Action {
     },
     /// `statement ok`: runs statements that return no rows. Counters that are not zero are expected.
     Statement,
+    /// `statement detached`: runs statements, and leaves inserts to the engine as jobs.
+    Detached,
+    /// `job NAME`: waits for the end of a job. What has become of it is expected, its error where it failed, and its counters.
+    Job(String),
     /// `statement error`: runs statements, the last of which must fail with exactly the expected message.
     Error,
     /// `query`: runs statements; the rows of those that return some are expected.
@@ -148,7 +152,7 @@ impl fmt::Display for Script {
                 writeln!(f, "{}", block.body)?;
             }
             let is_file = matches!(block.action, Action::File { .. });
-            if is_file || !matches!(block.action, Action::Statement) || !block.expected.is_empty() {
+            if is_file || !matches!(block.action, Action::Statement | Action::Detached) || !block.expected.is_empty() {
                 writeln!(f, "{DIVIDER}")?;
             }
             block.expected.iter().try_for_each(|line| writeln!(f, "{line}"))?;
@@ -174,6 +178,8 @@ fn parse_header(line: &str) -> Result<Action, String> {
             Ok(Action::File { name: name()?, escaped: options.contains(&"escaped") })
         }
         "statement" if options == ["ok"] => Ok(Action::Statement),
+        "statement" if options == ["detached"] => Ok(Action::Detached),
+        "job" if options.len() == 1 => Ok(Action::Job(name()?)),
         "statement" if options == ["error"] => Ok(Action::Error),
         "query" => {
             only(&["rowsort", "schema"], 0)?;
@@ -185,7 +191,7 @@ fn parse_header(line: &str) -> Result<Action, String> {
             Ok(Action::Read { name: name()?, sorted: options.contains(&"rowsort") })
         }
         _ => Err(format!(
-            "'{line}' is no header; use file NAME, statement ok, statement error, query [rowsort] [schema], explain SECTION or read NAME"
+            "'{line}' is no header; use file NAME, statement ok, statement detached, statement error, job NAME, query [rowsort] [schema], explain SECTION or read NAME"
         )),
     }
 }

@@ -144,8 +144,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// What a statement says that returns no rows.
-    pub fn of_note(note: String) -> Rows {
+    /// A text in the place of rows.
+    pub fn of_text(note: String) -> Rows {
         let schema = Arc::new(Schema::new(vec![Field::new("note", DataType::Utf8View, false)]));
         let texts = Arc::new(StringViewArray::from_iter_values([note]));
         let batch = RecordBatch::try_new(schema.clone(), vec![texts]).expect("one column of text");
@@ -153,8 +153,19 @@ impl Rows {
     }
 }
 
-/// Runs SQL for one script in one configuration, keeping tables and settings from block to block.
-pub type Engine<'a> = dyn FnMut(&str) -> Executed + 'a;
+/// What a script asks of an engine.
+#[derive(Debug, Clone, Copy)]
+pub enum Request<'a> {
+    /// Runs statements, each to its end.
+    Run(&'a str),
+    /// Runs statements, and leaves inserts to the engine as jobs.
+    Detach(&'a str),
+    /// Waits for the end of a job.
+    Wait(&'a str),
+}
+
+/// Does what one script asks for in one configuration, keeping tables and settings from block to block.
+pub type Engine<'a> = dyn FnMut(Request<'_>) -> Executed + 'a;
 
 /// What is different from what a script expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -212,19 +223,23 @@ fn outcome(block: &Block, directory: &Path, engine: &mut Engine<'_>) -> std::io:
             std::fs::write(path, content)?;
             Vec::new()
         }
-        Action::Statement => {
-            let executed = engine(&sql);
+        Action::Statement | Action::Detached => {
+            let is_detached = block.action == Action::Detached;
+            let executed = engine(if is_detached { Request::Detach(&sql) } else { Request::Run(&sql) });
             let rows = executed.results.iter().map(|_| "rows came: use query".to_string());
             rows.chain(counter_lines(&executed))
                 .chain(executed.error.as_deref().into_iter().flat_map(error_lines))
                 .collect()
         }
-        Action::Error => match engine(&sql).error {
+        Action::Error => match engine(Request::Run(&sql)).error {
             Some(message) => error_lines(&message).collect(),
             None => vec!["no error".to_string()],
         },
-        Action::Query { schema, .. } => query_lines(engine(&sql), *schema),
-        Action::Explain(section) => section_lines(query_lines(engine(&format!("EXPLAIN {sql}")), false), section),
+        Action::Query { schema, .. } => query_lines(engine(Request::Run(&sql)), *schema),
+        Action::Explain(section) => {
+            section_lines(query_lines(engine(Request::Run(&format!("EXPLAIN {sql}"))), false), section)
+        }
+        Action::Job(name) => query_lines(engine(Request::Wait(name)), false),
         Action::Read { name, .. } => read_lines(&directory.join(name))?,
     };
     let mut lines: Vec<String> = lines.iter().map(|line| line.replace(place.as_ref(), "${dir}")).collect();
@@ -337,7 +352,8 @@ mod tests {
     use super::*;
 
     /// Answers a number with its rows from 0, and anything else with an error.
-    fn counting(sql: &str) -> Executed {
+    fn counting(request: Request<'_>) -> Executed {
+        let (Request::Run(sql) | Request::Detach(sql) | Request::Wait(sql)) = request;
         let Ok(count) = sql.parse::<i64>() else {
             return Executed { error: Some(format!("no number: {sql}")), ..Executed::default() };
         };
