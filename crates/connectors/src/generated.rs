@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, Timest
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use chrono::{DateTime, NaiveDateTime, Utc};
 use pelton_data::column::{logical_type, sql_name};
-use pelton_runtime::source::{Decoded, LeftOut, Read, Source, SourceError};
+use pelton_runtime::source::{Decoded, LeftOut, Position, Read, Source, SourceError};
 
 use crate::options::Options;
 use crate::pace::{Overload, Pacer, Release};
@@ -94,6 +94,17 @@ impl<G: Generator + 'static> Source for GeneratedSource<G> {
             let left_out = LeftOut { dropped_count: dropped, ..LeftOut::default() };
             Ok(Decoded { left_out, ..Decoded::batch(batch) })
         })))
+    }
+
+    fn position(&self, _partition: usize) -> Option<Position> {
+        Some(Position { row: self.next_row })
+    }
+
+    fn seek(&mut self, _partition: usize, position: Position) {
+        self.next_row = position.row;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.start_at(position.row);
+        }
     }
 }
 

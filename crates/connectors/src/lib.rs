@@ -143,6 +143,21 @@ pub fn open_source(request: &TableRequest) -> Result<Box<dyn Source>, ConnectorE
     open_completed_source(request, |source, _| source)
 }
 
+/// Whether a source of the table has positions ([`Source::position`]), so that another one that reads other columns can go on where it is.
+pub fn has_positions(options: &BTreeMap<String, String>) -> bool {
+    let options = Options::new(options);
+    let has_pace = Connector::of(&options).and_then(|connector| connector.has_pace(&options)).unwrap_or(false);
+    has_pace && Replay::of(&options, has_pace).is_ok_and(|replay| replay.is_none())
+}
+
+/// What happens to rows of a table that do not fit it.
+///
+/// # Errors
+/// [`ConnectorError`] where its options make no sense.
+pub fn on_error(options: &BTreeMap<String, String>) -> Result<OnError, ConnectorError> {
+    OnError::of_table(&Options::new(options))
+}
+
 /// Checks the options and columns of a table that is read, as [`open_source`] does before it opens anything: files need not be there.
 ///
 /// # Errors

@@ -66,6 +66,14 @@ impl Pacer {
         Pacer { rows, per, overload, started: None }
     }
 
+    /// Has the rows before `row` count as released in time: the rate holds from now on.
+    pub(crate) fn start_at(&mut self, row: u64) {
+        let elapsed_ns = u128::from(row) * self.per.as_nanos() / u128::from(self.rows);
+        let elapsed = Duration::from_nanos(u64::try_from(elapsed_ns).unwrap_or(u64::MAX));
+        // No source has released rows for longer than there is a clock.
+        self.started = Some(Instant::now().checked_sub(elapsed).unwrap_or_else(Instant::now));
+    }
+
     /// How many of the `left` rows from `row` on may leave now; where none may, how long to wait.
     pub(crate) fn release(&mut self, row: u64, left: u64) -> Result<Release, Duration> {
         let now = Instant::now();

@@ -1,12 +1,12 @@
 //! What a connector is told of a table, and what it hands back.
 
 use std::collections::BTreeMap;
+use std::task::Waker;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_data::TimeColumn;
 use pelton_runtime::budget::Budget;
 use pelton_runtime::source::Source;
-use pelton_runtime::wake::Waker;
 
 use crate::error::ConnectorError;
 use crate::options::Options;

@@ -316,6 +316,29 @@ impl Block {
         Block { held: Arc::new(held), ..self.clone() }
     }
 
+    /// The same rows with the columns at these positions only, whose names and types are given.
+    pub fn project(&self, positions: &[usize], schema: SchemaRef) -> Block {
+        let held = &*self.held;
+        let columns: Vec<ArrayRef> = positions.iter().map(|&position| held.columns[position].clone()).collect();
+        let time_column = held.time_column.and_then(|time| {
+            let index = positions.iter().position(|&position| position == time.index)?;
+            Some(TimeColumn { index, ..time })
+        });
+        let has_time = time_column.is_some();
+        let held = Held {
+            schema,
+            row_bytes: row_bytes(&columns),
+            bytes_beside: bytes_beside(&columns),
+            columns,
+            rows: held.rows,
+            time_column,
+            time_range: held.time_range.filter(|_| has_time),
+            in_time_order: held.in_time_order && has_time,
+            tick_distances: held.tick_distances.clone().filter(|_| has_time),
+        };
+        Block { held: Arc::new(held), ..self.clone() }
+    }
+
     /// The same rows at the times that lie in memory.
     pub fn unshifted(&self) -> Block {
         Block { time_shift_ticks: 0, ..self.clone() }

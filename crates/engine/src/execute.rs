@@ -42,6 +42,7 @@ use crate::query::Query;
 use crate::reload::Reloading;
 use crate::results::{self, Results};
 use crate::settings::{Settings, WindowChoice};
+use crate::shared_sources::{SharedSources, is_shared};
 use crate::table::{Destination, Opened, Origin, WatermarkOptions};
 use crate::{emission, late, lookups, table, tier};
 
@@ -52,13 +53,14 @@ pub(crate) struct Surroundings<'a> {
     pub settings: &'a Settings,
     pub pool: &'a Pool,
     pub late: &'a LateLog,
+    pub shared_sources: &'a SharedSources,
     pub budget: &'a Budget,
 }
 
 impl Surroundings<'_> {
     /// What the tables of a query have of them.
     fn host(&self, waker: &Waker) -> Host {
-        Host { waker: Some(waker.clone()), budget: self.budget.clone() }
+        Host { waker: Some(waker.outside()), budget: self.budget.clone() }
     }
 }
 
@@ -187,7 +189,6 @@ impl Unstarted {
         for opened in table::opened(&self.program, surroundings.catalog, surroundings.program_tables) {
             match opened? {
                 Opened::Output(output, Destination::Pulled(table)) => table.check_unwritten(output.name())?,
-                Opened::Source(used, Origin::Pushed(push)) => push.check_unread(&used.table)?,
                 Opened::Output(..) | Opened::Source(..) | Opened::Lookup(_) => {}
             }
         }
@@ -219,7 +220,12 @@ fn take_tables(
                 tables.sinks.push(sink_node(output, sink));
             }
             Opened::Source(used, Origin::Pushed(push)) => {
-                let source = with_computed_time(push.open(&used.table, &used.columns, waker)?, used, OnError::Fail);
+                let time = match surroundings.catalog.get(&used.table) {
+                    Some(Relation::Table(found)) => table::event_time(found),
+                    _ => None,
+                };
+                let source = push.subscribe(used, time, surroundings.settings, waker);
+                let source = with_computed_time(source, used, OnError::Fail);
                 tables.sources.push(source_node(used, source, surroundings)?);
             }
             Opened::Source(..) => tables.sources.push(sources.pop_front().expect("it has been opened")),
@@ -242,6 +248,10 @@ fn origin_source(
         Origin::Late => table::written_rows(
             late::rows(surroundings.late).project(&used.columns).expect("the columns are the table's"),
         ),
+        Origin::Table(found) if is_shared(found, used, surroundings.settings) => {
+            let Surroundings { settings, budget, .. } = *surroundings;
+            surroundings.shared_sources.subscribe(found, used, settings, budget, waker)?
+        }
         Origin::Table(found) => table::open_source(found, used, surroundings.settings, surroundings.host(waker))?,
     })
 }

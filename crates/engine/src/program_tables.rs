@@ -15,8 +15,8 @@ pub(crate) struct ProgramTables {
 
 impl ProgramTables {
     /// A table that the program fills.
-    pub fn pushed(&self, name: &str) -> Option<&PushTable> {
-        self.pushed.get(name).map(Arc::as_ref)
+    pub fn pushed(&self, name: &str) -> Option<&Arc<PushTable>> {
+        self.pushed.get(name)
     }
 
     /// A table that it reads.

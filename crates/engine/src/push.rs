@@ -1,13 +1,15 @@
-//! Rows that your own program feeds to a query.
+//! Rows that your own program feeds to queries.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, SchemaRef};
-use pelton_data::BLOCK_ROWS_DEFAULT;
+use pelton_data::{BLOCK_ROWS_DEFAULT, TimeColumn};
+use pelton_plan::pipeline::SourceUse;
 use pelton_runtime::budget::{Budget, ChargedRows};
+use pelton_runtime::exchange::{Bell, Exchange, Subscriber, WeakExchange};
 use pelton_runtime::source::{Read, Ready, Source, SourceError};
 use pelton_runtime::wake::Waker;
 use tokio::sync::Notify;
@@ -16,8 +18,10 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::display::type_names;
 use crate::error::Error;
+use crate::settings::Settings;
+use crate::shared_sources::read_schema;
 
-/// Batches that may wait for the query where memory is not limited; where it is, as many as there is room for.
+/// Batches that may wait for queries where memory is not limited; where it is, as many as there is room for.
 const PUSHED_BATCHES_WAITING_MAX: usize = 16;
 
 /// So many rows, or batches, are enough for one task; batches are not cut.
@@ -39,10 +43,17 @@ type Pushed = (RecordBatch, ChargedRows);
 /// The engine's end of a push table.
 pub(crate) struct PushTable {
     schema: SchemaRef,
+    /// What has been pushed, unless the table is gone.
     receiver: Mutex<Option<UnboundedReceiver<Pushed>>>,
-    /// Of the query that reads, once one does.
-    waker: Mutex<Option<Waker>>,
-    room: Arc<Room>,
+    /// What the queries read that read the table now.
+    exchange: Mutex<WeakExchange>,
+    /// Rung when something is pushed; another one for each exchange.
+    bell: Mutex<Option<std::task::Waker>>,
+    /// Readers that there have been.
+    readers: AtomicUsize,
+    /// The last of them has left: nobody waits for rows.
+    is_left: AtomicBool,
+    room: Room,
 }
 
 /// How much may wait.
@@ -54,28 +65,33 @@ struct Room {
     changed: Notify,
 }
 
+/// Reads all columns, for all queries.
 struct PushReader {
-    receiver: UnboundedReceiver<Pushed>,
-    room: Arc<Room>,
-    /// The columns that are read, and their names and types; nothing where all are, in their order.
-    wanted: Option<(Vec<usize>, SchemaRef)>,
-    table: String,
+    table: Arc<PushTable>,
+    /// Which of the readers it is.
+    number: usize,
 }
 
 impl PushSource {
     pub(crate) fn new(schema: SchemaRef, budget: Budget) -> (PushSource, Arc<PushTable>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let room = Arc::new(Room { budget, batches: AtomicUsize::new(0), changed: Notify::new() });
-        let table = PushTable { schema, receiver: Mutex::new(Some(receiver)), waker: Mutex::new(None), room };
-        let table = Arc::new(table);
+        let table = Arc::new(PushTable {
+            schema,
+            receiver: Mutex::new(Some(receiver)),
+            exchange: Mutex::default(),
+            bell: Mutex::new(None),
+            readers: AtomicUsize::new(0),
+            is_left: AtomicBool::new(false),
+            room: Room { budget, batches: AtomicUsize::new(0), changed: Notify::new() },
+        });
         (PushSource { sender, table: table.clone() }, table)
     }
 
-    /// Passes rows to the query that reads the table. Waits while the buffer is full: 16 batches, or, where `pelton.memory` is set, an
+    /// Passes rows to the queries that read the table: a query gets all that are pushed after it was added, and the first one those that were pushed before. Waits while the buffer is full: 16 batches, or, where `pelton.memory` is set, an
     /// eighth of it, including rows that wait in queries. An empty buffer always takes one batch.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the schema of the rows differs, or the query has ended; the rows were not taken.
+    /// [`Error::Usage`] where the schema of the rows differs, or the last query has ended; the rows were not taken. When another query reads the table, rows are taken again.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -151,8 +167,8 @@ impl PushSource {
 
     /// Sends rows that have the table's columns, and returns them where there is no room for them.
     fn send(&self, rows: RecordBatch) -> Result<Option<RecordBatch>, Error> {
-        let Room { budget, batches, .. } = self.table.room.as_ref();
-        if self.sender.is_closed() {
+        let Room { budget, batches, .. } = &self.table.room;
+        if self.sender.is_closed() || self.table.is_left.load(Ordering::SeqCst) {
             return Err(ended());
         }
         let waiting = batches.load(Ordering::Relaxed);
@@ -218,9 +234,13 @@ impl Drop for PushSource {
 
 impl PushTable {
     fn wake(&self) {
-        if let Some(waker) = self.waker.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            waker.wake();
+        if let Some(bell) = self.bell.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            bell.wake_by_ref();
         }
+    }
+
+    fn receiver(&self) -> MutexGuard<'_, Option<UnboundedReceiver<Pushed>>> {
+        self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has those look again who wait for room.
@@ -230,28 +250,43 @@ impl PushTable {
 
     /// Ends a table that no query reads.
     pub fn close(&self) {
-        drop(self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if self.exchange.lock().unwrap_or_else(PoisonError::into_inner).upgrade().is_none() {
+            drop(self.receiver().take());
+        }
         self.look_again();
     }
 
-    /// Whether a query can read it: none does, nor did.
-    pub fn check_unread(&self, table: &str) -> Result<(), Error> {
-        match self.receiver.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
-            true => Ok(()),
-            false => Err(taken(table)),
-        }
+    /// The rows that are pushed from now on, for one more query. `time` is the table's event time, by its place among the columns.
+    pub fn subscribe(
+        self: &Arc<Self>,
+        used: &SourceUse,
+        time: Option<TimeColumn>,
+        settings: &Settings,
+        waker: &Waker,
+    ) -> Box<dyn Source> {
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = exchange.upgrade().unwrap_or_else(|| {
+            let bell = Bell::default();
+            let reader = self.open(&bell);
+            let all: Vec<usize> = (0..self.schema.fields().len()).collect();
+            Exchange::new(&used.table, Box::new(reader), (&all, time), bell, self.room.budget.clone())
+        });
+        *exchange = found.downgrade();
+        found.subscribe(Subscriber {
+            waker: waker.clone(),
+            columns: used.columns.clone(),
+            schema: read_schema(used),
+            on_lag: settings.on_lag,
+        })
     }
 
-    /// The reading end, for the one query that reads the table.
-    pub fn open(&self, table: &str, columns: &[usize], waker: &Waker) -> Result<Box<dyn Source>, Error> {
-        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let receiver = receiver.ok_or_else(|| taken(table))?;
-        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
-        let wanted = (!columns.iter().copied().eq(0..self.schema.fields().len())).then(|| {
-            let schema = self.schema.project(columns).expect("the columns are the table's");
-            (columns.to_vec(), Arc::new(schema))
-        });
-        Ok(Box::new(PushReader { receiver, room: self.room.clone(), wanted, table: table.to_owned() }))
+    /// Reads the table. One that read it before has nothing to do with it any more.
+    fn open(self: &Arc<Self>, bell: &Bell) -> PushReader {
+        *self.bell.lock().unwrap_or_else(PoisonError::into_inner) = Some(bell.waker());
+        let _receiver = self.receiver();
+        let number = self.readers.fetch_add(1, Ordering::SeqCst) + 1;
+        self.is_left.store(false, Ordering::SeqCst);
+        PushReader { table: self.clone(), number }
     }
 }
 
@@ -267,13 +302,16 @@ impl Source for PushReader {
     }
 
     fn read_ready(&mut self, _partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
+        let mut receiver = self.table.receiver();
+        let Some(receiver) = receiver.as_mut() else { return Ok(Some(Read::End)) };
+        let room = &self.table.room;
         let mut rows_read = 0;
         while rows_read < ROWS_AT_ONCE_MAX && ready.batches.len() < BATCHES_AT_ONCE_MAX {
-            match self.receiver.try_recv() {
+            match receiver.try_recv() {
                 Ok((rows, _charged)) => {
-                    self.room.batches.fetch_sub(1, Ordering::Relaxed);
+                    room.batches.fetch_sub(1, Ordering::Relaxed);
                     rows_read += rows.num_rows();
-                    ready.batches.push(self.wanted(rows)?);
+                    ready.batches.push(rows);
                 }
                 Err(TryRecvError::Empty) if ready.batches.is_empty() => return Ok(Some(Read::Wait(PUSH_WAIT))),
                 Err(TryRecvError::Empty) => {
@@ -284,43 +322,34 @@ impl Source for PushReader {
                 Err(TryRecvError::Disconnected) => break,
             }
         }
-        self.room.changed.notify_waiters();
+        room.changed.notify_waiters();
         Ok(None)
     }
 }
 
 impl Drop for PushReader {
     fn drop(&mut self) {
-        self.receiver.close();
-        self.room.changed.notify_waiters();
-    }
-}
-
-impl PushReader {
-    /// The columns of some rows that are read.
-    fn wanted(&self, rows: RecordBatch) -> Result<RecordBatch, SourceError> {
-        let Some((columns, schema)) = &self.wanted else { return Ok(rows) };
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        let columns = columns.iter().map(|&column| rows.column(column).clone()).collect();
-        RecordBatch::try_new_with_options(schema.clone(), columns, &options)
-            .map_err(|error| SourceError::Input { place: self.table.clone(), problem: error.to_string() })
+        let mut receiver = self.table.receiver();
+        // Another one may read already.
+        if self.table.readers.load(Ordering::SeqCst) == self.number {
+            self.table.is_left.store(true, Ordering::SeqCst);
+            while receiver.as_mut().is_some_and(|receiver| receiver.try_recv().is_ok()) {
+                self.table.room.batches.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        drop(receiver);
+        self.table.look_again();
     }
 }
 
 fn ended() -> Error {
-    Error::Usage("the query that reads this table has ended, or the table is gone".to_owned())
-}
-
-fn taken(table: &str) -> Error {
-    Error::Usage(format!("table '{table}' is read by a query already: a pushed row goes to one query only"))
+    Error::Usage("the last query that read this table has ended, or the table is gone".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use arrow::array::Int64Array;
     use arrow::datatypes::{DataType, Schema};
-    use pelton_runtime::clock::Clock;
-    use pelton_runtime::pool::Pool;
 
     use super::*;
 
@@ -328,8 +357,7 @@ mod tests {
     fn what_is_read_says_whether_more_may_be_there() {
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, false)]));
         let (source, table) = PushSource::new(schema.clone(), Budget::default());
-        let (pool, _) = Pool::manual(1, Clock::system());
-        let mut reader = table.open("t", &[0], &pool.waker()).unwrap();
+        let mut reader = table.open(&Bell::default());
         let push = |rows: usize| {
             let values = Int64Array::from(vec![7; rows]);
             source.push_blocking(RecordBatch::try_new(schema.clone(), vec![Arc::new(values)]).unwrap()).unwrap();
@@ -364,13 +392,12 @@ mod tests {
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, false)]));
         let budget = Budget::default();
         let (source, table) = PushSource::new(schema.clone(), budget.clone());
-        let (pool, _) = Pool::manual(1, Clock::system());
-        let mut reader = table.open("t", &[0], &pool.waker()).unwrap();
+        let mut reader = table.open(&Bell::default());
         let rows = |count: usize| {
             RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![7; count]))]).unwrap()
         };
         let fill = || std::iter::from_fn(|| source.try_push(rows(100)).unwrap().then_some(())).count();
-        let read = |reader: &mut Box<dyn Source>| {
+        let read = |reader: &mut PushReader| {
             let mut ready = Ready::default();
             assert!(reader.read_ready(0, &mut ready).unwrap().is_none());
             ready.batches.len()

@@ -21,6 +21,7 @@ use crate::execute::{Surroundings, read_table};
 use crate::function::guarded;
 use crate::program_tables::ProgramTables;
 use crate::settings::Settings;
+use crate::shared_sources::SharedSources;
 use crate::{lookups, table};
 
 /// At most so long after the end of its query the thread ends as well.
@@ -37,6 +38,7 @@ pub(crate) struct Reloading {
     settings: Settings,
     pool: Pool,
     late: LateLog,
+    shared_sources: SharedSources,
     budget: Budget,
 }
 
@@ -88,6 +90,7 @@ impl Reloading {
             settings: surroundings.settings.clone(),
             pool: surroundings.pool.clone(),
             late: surroundings.late.clone(),
+            shared_sources: surroundings.shared_sources.clone(),
             budget: surroundings.budget.clone(),
         }))
     }
@@ -138,6 +141,7 @@ impl Reloading {
             settings: &self.settings,
             pool: &self.pool,
             late: &self.late,
+            shared_sources: &self.shared_sources,
             budget: &self.budget,
         };
         lookups::load(table, &self.budget, self.pool.workers(), read_table(table, &surroundings)?)

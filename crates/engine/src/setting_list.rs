@@ -157,6 +157,18 @@ pub const SETTINGS: &[SettingEntry] = &[
         "A value that does not fit its type, in a cast or in a file, stops the query.",
     ),
     setting(
+        "pelton.sharing",
+        "'on' or 'off'",
+        "on",
+        "Queries read a table without an end together: each sees the rows from when it is added. When off, each reads the table from its first row.",
+    ),
+    setting(
+        "pelton.sharing.on-lag",
+        "'wait' or 'fail'",
+        "wait",
+        "What happens when a query reads a table with others and does not keep up: the others wait for it, or it fails.",
+    ),
+    setting(
         "table.exec.source.idle-timeout",
         A_DURATION,
         "0: none is idle",

@@ -11,6 +11,7 @@ use pelton_plan::query::{ALLOW_LATENESS, EARLY_FIRE, LOCAL_TIME_ZONE, STRICT_VAL
 use pelton_plan::{Catalog, Place, closest};
 use pelton_runtime::adapt::{Adapt, AdaptOptions, Costs, Permission, Permissions, Specialisation};
 use pelton_runtime::data_passing::DataPassing;
+use pelton_runtime::exchange::OnLag;
 use pelton_runtime::policy::{EPOCH_DEFAULT, PolicyName};
 use pelton_runtime::wake::SPIN_DEFAULT;
 use pelton_state::layout::DenseKeys;
@@ -98,6 +99,10 @@ pub struct Settings {
     /// `pelton.strict-values`: a value that does not fit the type that a query casts it to, or the column that a source reads it into, is an error, where Flink wraps, shortens or
     /// leaves it out.
     pub strict_values: bool,
+    /// `pelton.sharing`: whether queries read a table without an end together.
+    pub sharing: bool,
+    /// `pelton.sharing.on-lag`: what happens to a query that reads a table with others and does not keep up.
+    pub on_lag: OnLag,
     /// `table.exec.source.idle-timeout`: how long a partition may deliver nothing before it no longer holds back the watermark; zero: for ever.
     pub idle_timeout: Duration,
     /// `table.exec.emit.allow-lateness`: how long after its end a window is corrected by late rows.
@@ -177,6 +182,8 @@ impl Default for Settings {
             operator_memory_bytes_max: usize::MAX,
             seed: 0,
             strict_values: false,
+            sharing: true,
+            on_lag: OnLag::default(),
             idle_timeout: Duration::ZERO,
             allowed_lateness: Duration::ZERO,
             early_fire: false,
@@ -306,6 +313,8 @@ impl Settings {
             "pelton.memory" => size(value).map(|bytes| self.memory_bytes_max = bytes),
             "pelton.memory.operator" => size(value).map(|bytes| self.operator_memory_bytes_max = bytes),
             "pelton.seed" => number(0, u64::MAX).map(|seed| self.seed = seed),
+            "pelton.sharing" => switch(value).map(|sharing| self.sharing = sharing),
+            "pelton.sharing.on-lag" => on_lag(value).map(|on_lag| self.on_lag = on_lag),
             STRICT_VALUES => value.parse().ok().map(|strict| self.strict_values = strict),
             "table.exec.source.idle-timeout" => parse_duration(value).map(|timeout| self.idle_timeout = timeout),
             EARLY_FIRE => value.parse().ok().map(|enabled| self.early_fire = enabled),
@@ -392,6 +401,22 @@ fn permission(value: &str) -> Option<Permission> {
         "auto" => Some(Permission::Auto),
         "pin" => Some(Permission::Pin),
         "forbid" => Some(Permission::Forbid),
+        _ => None,
+    }
+}
+
+fn switch(value: &str) -> Option<bool> {
+    match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
+}
+
+fn on_lag(value: &str) -> Option<OnLag> {
+    match value {
+        "wait" => Some(OnLag::Wait),
+        "fail" => Some(OnLag::Fail),
         _ => None,
     }
 }

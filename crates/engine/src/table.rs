@@ -1,12 +1,13 @@
 //! What `CREATE TABLE` does, and which tables a program opens, and how.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_connectors::options::Options;
-use pelton_connectors::{ConnectorError, Host, TableRequest, TextLength};
+use pelton_connectors::{ConnectorError, Host, OnError, TableRequest, TextLength};
 use pelton_data::spelling::identifier;
 use pelton_data::{Micros, TimeColumn};
 use pelton_plan::catalog::LATE_ROWS;
@@ -296,7 +297,7 @@ pub(crate) enum Origin<'a> {
     /// In the query's text.
     Text(&'a RecordBatch),
     /// With whoever uses the session.
-    Pushed(&'a PushTable),
+    Pushed(&'a Arc<PushTable>),
     /// With the session: rows that were late.
     Late,
     /// Where a connector finds them.
@@ -351,6 +352,42 @@ pub(crate) fn open_source(
     let complete = |source, on_error| with_computed_time(source, used, on_error);
     let request = TableRequest { host, ..source_request(table, used, settings) };
     pelton_connectors::open_completed_source(&request, complete).map_err(|error| refused(&table.definition, error))
+}
+
+/// Opens a table for reading these columns, for any number of queries.
+pub(crate) fn open_columns(
+    table: &Table,
+    columns: &[usize],
+    settings: &Settings,
+    host: Host,
+) -> Result<Box<dyn Source>, Error> {
+    let definition = &table.definition;
+    let schema = definition.physical_schema();
+    let event_time = event_time(table).and_then(|time| {
+        let index = columns.iter().position(|&column| column == time.index)?;
+        Some(TimeColumn { index, ..time })
+    });
+    let request = TableRequest { host, ..request(definition, schema, columns.to_vec(), event_time, settings) };
+    pelton_connectors::open_source(&request).map_err(|error| refused(definition, error))
+}
+
+/// The event time of a table where it is one of its columns, by its place among these.
+pub(crate) fn event_time(table: &Table) -> Option<TimeColumn> {
+    let watermark = table.definition.watermark.as_ref()?;
+    let fields = table.physical.fields();
+    let index = fields.iter().position(|field| *field.name() == watermark.column)?;
+    TimeColumn::new(index, fields[index].data_type())
+}
+
+/// Whether a source of the table can go on where another one is.
+pub(crate) fn has_positions(table: &Table) -> bool {
+    pelton_connectors::has_positions(&connector_options(&table.definition))
+}
+
+/// What happens to rows that do not fit a table.
+pub(crate) fn on_error(table: &Table) -> Result<OnError, Error> {
+    let on_error = pelton_connectors::on_error(&connector_options(&table.definition));
+    on_error.map_err(|error| refused(&table.definition, error))
 }
 
 /// Checks the options of a table as [`open_source`] does, and opens nothing.

@@ -7,7 +7,7 @@
 //! their blocks with watermarks and queues them; any worker takes a block and calls the pipeline's kernel; results leave in
 //! the order of their blocks; when the watermark passes a window, the workers' tables are merged and read out.
 //!
-//! In reading order: [`graph`] (nodes and the streams between them), [`source`] (what a connector implements; chunks in order, with watermarks), [`clock`],
+//! In reading order: [`graph`] (nodes and the streams between them), [`source`] (what a connector implements; chunks in order, with watermarks), [`exchange`] (sources that several runs read), [`clock`],
 //! [`late`] (rows that came too late), `state` (what is queued, in progress and finished), [`data_passing`] (what streams pass), `operators` (the contract of
 //! stateful operators, and each of them), [`memory`] (budgets, prepared pages), [`adapt`] (code that learns what the data looks like), [`scheduler`] (policies,
 //! tasks, workers), [`output`] (sinks, latency), [`run`], [`snapshot`] (the state of operators as bytes) and [`progress`].
@@ -15,6 +15,8 @@
 pub mod graph;
 
 pub mod source;
+
+pub mod exchange;
 
 pub mod clock;
 

@@ -3,6 +3,8 @@
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
+use pelton_data::time::WATERMARK_MIN;
+
 use crate::clock::Clock;
 use crate::data_passing::Link;
 use crate::graph::{Graph, NodeRef, OperatorNode, PipelineNode, SinkNode, SourceNode};
@@ -18,7 +20,7 @@ use crate::source::Source;
 use crate::state::{State, Stop, TargetState};
 use crate::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicI64, AtomicU64, Ordering},
 };
 
 /// The parts of a graph that do not change while it runs.
@@ -56,6 +58,8 @@ pub(crate) struct Shared {
     pub clock: Clock,
     pub options: RunOptions,
     pub started_ns: u64,
+    /// The largest of [`Source::began_behind`].
+    pub began_behind: AtomicI64,
     pub crew: Arc<Crew>,
     /// Those of its operators, once a policy wants that they have some.
     pub threads: OnceLock<OperatorThreads>,
@@ -174,6 +178,7 @@ impl Shared {
             waker: options.waker.clone(),
             clock: options.clock.clone(),
             started_ns: options.clock.nanos(),
+            began_behind: AtomicI64::new(WATERMARK_MIN),
             options,
             crew,
             threads: OnceLock::new(),

@@ -7,9 +7,10 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::task::Waker;
 use std::time::Duration;
 
-use pelton_runtime::wake::{Awaited, Waker};
+use pelton_runtime::wake::Awaited;
 
 use crate::format::compression;
 
@@ -46,7 +47,7 @@ struct Bell {
 impl Bell {
     fn ring(&self) {
         if self.awaited.must_tell() {
-            self.waker.iter().for_each(Waker::wake);
+            self.waker.iter().for_each(Waker::wake_by_ref);
         }
     }
 }
@@ -135,7 +136,7 @@ mod tests {
         let (read, mut write) = io::pipe().unwrap();
         let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&read));
         let (pool, _) = Pool::manual(1, Clock::system());
-        let mut reader = LiveReader::open(Path::new(&path), Some(pool.waker())).unwrap();
+        let mut reader = LiveReader::open(Path::new(&path), Some(pool.waker().outside())).unwrap();
         let mut bytes = [0; 8];
         let nothing = |reader: &mut LiveReader| {
             assert_eq!(reader.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);

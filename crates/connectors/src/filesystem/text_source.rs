@@ -3,10 +3,10 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
+use std::task::Waker;
 
 use arrow::datatypes::DataType;
 use pelton_runtime::source::{Read, Source, SourceError};
-use pelton_runtime::wake::Waker;
 
 use super::files::{self, InputFile, problem};
 use super::live::{self, LiveReader};

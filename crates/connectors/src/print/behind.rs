@@ -6,9 +6,8 @@
 use std::io::{self, Write};
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::thread::JoinHandle;
-
-use pelton_runtime::wake::Waker;
 
 /// Bytes from which on no more is taken, beside what is being written.
 const WAITING_BYTES_MAX: usize = 1 << 20;
@@ -121,7 +120,7 @@ impl Shared {
         let is_awaited = mem::take(&mut waiting.is_awaited);
         drop(waiting);
         if is_awaited {
-            self.waker.wake();
+            self.waker.wake_by_ref();
         }
     }
 
@@ -173,7 +172,7 @@ mod tests {
     fn whoever_reads_slowly_gets_all_in_order_and_nobody_waits_meanwhile() {
         let (mut read, write) = io::pipe().unwrap();
         let (pool, _) = Pool::manual(1, Clock::system());
-        let mut behind = Behind::new(write, pool.waker()).unwrap();
+        let mut behind = Behind::new(write, pool.waker().outside()).unwrap();
         let mut expected = Vec::new();
         while behind.has_room() {
             let line = format!("{}\n", expected.len());
@@ -195,14 +194,14 @@ mod tests {
     fn what_nobody_will_read_is_an_error_and_what_nobody_wants_is_dropped() {
         let (pool, _) = Pool::manual(1, Clock::system());
         let (read, write) = io::pipe().unwrap();
-        let mut behind = Behind::new(write, pool.waker()).unwrap();
+        let mut behind = Behind::new(write, pool.waker().outside()).unwrap();
         drop(read);
         behind.push(b"a").unwrap();
         until(|| behind.result().is_err());
         assert!(behind.has_room() && behind.is_settled() && behind.push(b"b").is_err());
         assert!(behind.finish().unwrap_err().contains("pipe"));
         let (_read, write) = io::pipe().unwrap();
-        let behind = Behind::new(write, pool.waker()).unwrap();
+        let behind = Behind::new(write, pool.waker().outside()).unwrap();
         behind.push(&vec![b'x'; 1 << 20]).unwrap();
         // Nobody reads, and dropping it waits for nobody.
         drop(behind);

@@ -19,6 +19,7 @@ use crate::job::{self, ENDED_JOBS_MAX, Job, JobDescription, JobState};
 use crate::program_tables::ProgramTables;
 use crate::query::{NamedStories, Query};
 use crate::settings::Settings;
+use crate::shared_sources::SharedSources;
 use crate::{analyze, late, operators, running, waiting};
 
 /// What an engine knows, behind its lock.
@@ -30,6 +31,8 @@ pub(crate) struct Known {
     /// The threads that run queries, once there was one.
     pub pool: Option<Pool>,
     pub late: LateLog,
+    /// Tables that queries read together.
+    pub shared_sources: SharedSources,
     /// What the state of all queries is charged to.
     pub budget: Budget,
     /// Queries that may still run, and the last that have ended.
@@ -75,6 +78,7 @@ impl Known {
             clock,
             pool: None,
             late: LateLog::new(),
+            shared_sources: SharedSources::default(),
             budget: Budget::default(),
             queries: VecDeque::new(),
             jobs: VecDeque::new(),

@@ -19,6 +19,7 @@ use crate::job::JobDescription;
 use crate::program_tables::ProgramTables;
 use crate::query::Query;
 use crate::settings::Settings;
+use crate::shared_sources::SharedSources;
 use crate::waiting::query_name;
 
 /// How often a query is planned again because other threads drop or replace its tables while it is being started.
@@ -90,6 +91,7 @@ impl Session {
             settings: &settings,
             pool: &entry.pool,
             late: &entry.late,
+            shared_sources: &entry.shared_sources,
             budget: &entry.budget,
         };
         let (tables, written) = (tables_of(&program), written_tables(&program));
@@ -137,6 +139,7 @@ struct Entry<'a> {
     is_used: bool,
     pool: Pool,
     late: LateLog,
+    shared_sources: SharedSources,
     budget: Budget,
 }
 
@@ -154,6 +157,7 @@ impl Entry<'_> {
             is_used: false,
             pool: known.pool(settings.workers),
             late,
+            shared_sources: known.shared_sources.clone(),
             budget: known.budget.clone(),
         }
     }

@@ -29,6 +29,8 @@ mod session;
 
 mod sessions;
 
+mod sharing;
+
 mod shown;
 
 mod stage;

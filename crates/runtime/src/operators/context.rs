@@ -1,5 +1,6 @@
 //! What an operator is given for a task.
 
+use pelton_data::Micros;
 use pelton_state::kernel::{KernelCall, KernelError, KernelInput, Scratch};
 
 use crate::clock::Clock;
@@ -18,6 +19,8 @@ pub(crate) struct RunContext<'a> {
     pub block_rows: usize,
     /// Threads that work on the run.
     pub workers: usize,
+    /// See [`Source::began_behind`](crate::source::Source::began_behind).
+    pub began_behind: Micros,
 }
 
 /// A worker on a task of an operator.

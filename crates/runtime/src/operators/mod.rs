@@ -100,13 +100,13 @@ pub(crate) trait StatefulOperator: Send + Sync {
         Ok(())
     }
 
-    /// FairShare state into rows that is due: a part of it, where it is much. One worker at a time.
+    /// Turns state into rows that is due: a part of it, where it is much. One worker at a time.
     ///
     /// # Errors
     /// What computing them returns, or where state would take more memory than allowed.
     fn advance<'a>(&'a self, due: Due, context: &'a TaskContext<'_>) -> Result<Advanced<'a>, KernelError>;
 
-    /// FairShare state into rows that is not due: a part of it, where it is much. One worker at a time, and none that advances.
+    /// Turns state into rows that is not due: a part of it, where it is much. One worker at a time, and none that advances.
     ///
     /// # Errors
     /// As [`StatefulOperator::advance`].

@@ -20,6 +20,7 @@ use crate::source::sequence::{DecodedChunk, cut};
 use crate::source::{Chunk, LeftOut, Read, Ready, Rows};
 use crate::state::finished::Finished;
 use crate::state::{TargetState, streams};
+use crate::sync::atomic::Ordering;
 
 /// One worker on a task of a run.
 pub(crate) struct Worker<'a> {
@@ -53,7 +54,11 @@ impl Worker<'_> {
         let shared = self.shared;
         let seen = shared.waker.seen();
         let mut node = shared.sources[source].lock().unwrap_or_else(PoisonError::into_inner);
-        let read = node.as_mut().expect("a source is there until the run has ended").read_ready(partition, &mut ready);
+        let source_read = node.as_mut().expect("a source is there until the run has ended");
+        let read = source_read.read_ready(partition, &mut ready);
+        if let Some(time) = source_read.began_behind() {
+            shared.began_behind.fetch_max(time, Ordering::Relaxed);
+        }
         drop(node);
         let wait_behind = ready.wait.take();
         let ingested_ns = shared.clock.nanos();
@@ -318,6 +323,7 @@ impl Worker<'_> {
             clock: &shared.clock,
             block_rows: shared.options.block_rows,
             workers: shared.options.workers,
+            began_behind: shared.began_behind.load(Ordering::Relaxed),
         };
         TaskContext { run, worker: self.index, scratch: self.scratch, buffers: self.buffers }
     }

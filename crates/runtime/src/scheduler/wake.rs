@@ -334,6 +334,12 @@ pub struct Waker {
     rest: Rest,
 }
 
+impl std::task::Wake for Waker {
+    fn wake(self: std::sync::Arc<Self>) {
+        Waker::wake(&self);
+    }
+}
+
 /// What all workers read of a run whenever they look for work stands in lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -379,6 +385,11 @@ impl Waker {
     pub fn wake(&self) {
         self.run.outside.fetch_add(1, Ordering::SeqCst);
         self.progressed();
+    }
+
+    /// The same for those who know nothing of runs.
+    pub fn outside(&self) -> std::task::Waker {
+        std::sync::Arc::new(self.clone()).into()
     }
 
     /// Says from inside that a task has made others possible before it is done.

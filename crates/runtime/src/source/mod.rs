@@ -9,7 +9,7 @@ pub(crate) mod sequence;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use pelton_data::{Block, Provenance};
+use pelton_data::{Block, Micros, Provenance};
 
 /// One input of a query.
 pub trait Source: Send {
@@ -29,6 +29,30 @@ pub trait Source: Send {
     fn read_ready(&mut self, partition: usize, _ready: &mut Ready) -> Result<Option<Read>, SourceError> {
         self.read(partition).map(Some)
     }
+
+    /// The largest event time of rows that were read for others before this one began, where it began within a stream: windows that had begun by then lack rows.
+    /// Known when it has been read from once.
+    fn began_behind(&self) -> Option<Micros> {
+        None
+    }
+
+    /// How far a partition has been read; `None` where the source cannot be put there again.
+    fn position(&self, _partition: usize) -> Option<Position> {
+        None
+    }
+
+    /// Goes on at a position of a partition of the same input, from which another source may come that reads other columns of it. Called before anything is read, and only
+    /// where [`Source::position`] has one.
+    fn seek(&mut self, _partition: usize, _position: Position) {
+        unreachable!("a source without positions is not put anywhere");
+    }
+}
+
+/// How far a partition has been read: the number of its next row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Position {
+    /// The number of the next row, from 0.
+    pub row: u64,
 }
 
 /// Rows that need no decoding, and of which none was left out: batches, or blocks as in [`Rows::Blocks`].

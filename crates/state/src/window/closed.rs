@@ -15,7 +15,15 @@ pub enum Contents<'a> {
     Rows(ClosedRows<'a>),
 }
 
-impl Contents<'_> {
+impl<'a> Contents<'a> {
+    /// What the windows hold that begin after `time`, neighbours together.
+    pub fn beginning_after(self, time: Micros) -> Vec<Contents<'a>> {
+        match self {
+            Contents::Rows(rows) => Some(self).into_iter().filter(|_| rows.window.start > time).collect(),
+            Contents::Groups(groups) => groups.beginning_after(time).into_iter().map(Contents::Groups).collect(),
+        }
+    }
+
     /// When the last of the windows was over; where there is none, the largest time.
     pub fn end(&self) -> Micros {
         match self {
@@ -47,6 +55,21 @@ pub struct ClosedGroups<'a> {
     pub entries: Chosen<'a>,
     /// Which windows' groups these are.
     pub windows: &'a [ClosedWindow],
+}
+
+impl<'a> ClosedGroups<'a> {
+    fn beginning_after(self, time: Micros) -> Vec<ClosedGroups<'a>> {
+        let (mut found, mut first_group) = (Vec::new(), 0);
+        for windows in self.windows.chunk_by(|one, next| (one.start > time) == (next.start > time)) {
+            let groups = windows.iter().map(|window| window.groups).sum::<usize>();
+            let entries = self.entries.part(first_group..first_group + groups);
+            first_group += groups;
+            if windows[0].start > time {
+                found.push(ClosedGroups { entries, windows, ..self });
+            }
+        }
+        found
+    }
 }
 
 /// The first rows of windows that have ended.

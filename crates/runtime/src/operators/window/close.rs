@@ -25,8 +25,8 @@ const PARTS_GROUPS_MIN: usize = 256;
 
 /// Groups of windows that have closed.
 enum ClosedGroups {
-    /// As rows, where they have any, with when the last of the windows was over.
-    Rows(Option<Timed>),
+    /// As rows, with when the last of the windows was over.
+    Rows(Vec<Timed>),
     /// To be read out.
     Copied(Box<CopiedGroups>),
 }
@@ -58,7 +58,7 @@ impl WindowOperator {
                 LeavingWindows::Later(copied) if has_others => {
                     ClosedGroups::Copied(Box::new(copied.take(node.store.copied().pop())))
                 }
-                _ => ClosedGroups::Rows(node.rows(leaving.contents())?),
+                _ => ClosedGroups::Rows(node.rows(leaving.contents(), run)?),
             });
             Ok(())
         };
@@ -69,7 +69,7 @@ impl WindowOperator {
         drop(open);
         self.recycle(spare, context)?;
         let is_later = groups.iter().any(|groups| matches!(groups, ClosedGroups::Copied(_)));
-        let read_out = move || self.read_out(until, groups, late);
+        let read_out = move || self.read_out(until, groups, late, run);
         let leaving = if is_later { Leaving::Later(Box::new(read_out)) } else { Leaving::Now(read_out()) };
         Ok(Advanced { until, leaving })
     }
@@ -129,6 +129,7 @@ impl WindowOperator {
         until: Micros,
         groups: Vec<ClosedGroups>,
         late: Option<LateSessions>,
+        run: RunContext<'_>,
     ) -> Result<Left, KernelError> {
         let node = &self.node;
         let (mut rows, mut cleared) = (Vec::new(), Vec::new());
@@ -136,7 +137,7 @@ impl WindowOperator {
             match groups {
                 ClosedGroups::Rows(batch) => rows.extend(batch),
                 ClosedGroups::Copied(mut copied) => {
-                    rows.extend(node.rows(copied.contents())?);
+                    rows.extend(node.rows(copied.contents(), run)?);
                     copied.clear();
                     cleared.push(*copied);
                 }
@@ -161,7 +162,7 @@ impl WindowOperator {
         }
         let (mut rows, mut spare) = (Vec::new(), Vec::new());
         let mut hand_on = |mut leaving: LeavingWindows<'_>| {
-            rows.extend(node.rows(leaving.contents())?);
+            rows.extend(node.rows(leaving.contents(), run)?);
             Ok(())
         };
         let mut hand_on: HandOn<'_> = &mut hand_on;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use pelton_data::time::WATERMARK_MAX;
+use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
 use pelton_data::window::{Combination, Emission, SessionSlots, Window};
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
 use pelton_state::count::RowCounter;
@@ -104,11 +104,20 @@ impl WindowNode {
         over_until(&self.window, self.emission, stamp)
     }
 
-    /// What windows hold as rows, where there are any, with when the last of the windows was over; where these do not end by event time, with the
-    /// largest time.
-    fn rows(&self, contents: Contents<'_>) -> Result<Option<Timed>, KernelError> {
-        let end = if self.window.counts_rows() { WATERMARK_MAX } else { contents.end() };
-        Ok((self.read_out)(contents)?.map(|batch| (batch, end)))
+    /// What windows hold as rows, with when the last of the windows was over; where these do not end by event time, with the
+    /// largest time. Windows that had begun before the run saw all rows are left out.
+    fn rows(&self, contents: Contents<'_>, run: RunContext<'_>) -> Result<Vec<Timed>, KernelError> {
+        let read_out = |contents: Contents<'_>, end| Ok((self.read_out)(contents)?.map(|batch| (batch, end)));
+        if self.window.counts_rows() {
+            return Ok(read_out(contents, WATERMARK_MAX)?.into_iter().collect());
+        }
+        if run.began_behind == WATERMARK_MIN {
+            return Ok(read_out(contents, contents.end())?.into_iter().collect());
+        }
+        // A session may go on from rows that came before.
+        let gap = if let Window::Session { gap } = self.window { gap } else { 0 };
+        let complete = contents.beginning_after(run.began_behind.saturating_add(gap)).into_iter();
+        complete.filter_map(|contents| read_out(contents, contents.end()).transpose()).collect()
     }
 
     /// Windows, none of which is open.

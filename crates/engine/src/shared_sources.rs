@@ -1,0 +1,115 @@
+//! Tables without an end, which are read once for all queries that read them.
+//!
+//! A query sees the rows that are read after it was added. Tables with an end are read by each query from their first row.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::datatypes::Schema;
+use pelton_connectors::Host;
+use pelton_plan::Table;
+use pelton_plan::parse::TableDefinition;
+use pelton_plan::pipeline::SourceUse;
+use pelton_runtime::budget::Budget;
+use pelton_runtime::exchange::{Bell, Exchange, Subscriber, WeakExchange};
+use pelton_runtime::source::Source;
+use pelton_runtime::wake::Waker;
+
+use crate::error::Error;
+use crate::event_time::with_computed_time;
+use crate::settings::Settings;
+use crate::table;
+
+/// The exchanges of an engine's tables. Clones are the same ones.
+#[derive(Clone, Default)]
+pub(crate) struct SharedSources(Arc<Mutex<Vec<Entry>>>);
+
+/// An exchange of a table that is read in a certain way.
+struct Entry {
+    definition: TableDefinition,
+    reading: Reading,
+    exchange: SharedExchange,
+}
+
+/// Locked while the table is opened: others that read it wait for that.
+type SharedExchange = Arc<Mutex<WeakExchange>>;
+
+/// Settings that rows depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reading {
+    seed: u64,
+    strict_values: bool,
+    block_rows: usize,
+}
+
+/// Whether a query reads a table together with others.
+pub(crate) fn is_shared(table: &Table, used: &SourceUse, settings: &Settings) -> bool {
+    // Of rows whose event time each query computes, it is not known which windows had begun before a query was added; and a replay shifts an event time that nobody
+    // declared only where a query goes by it.
+    let has_own_time = used.computed_time.is_some()
+        || table.definition.watermark.as_ref().is_some_and(|watermark| watermark.is_inferred);
+    settings.sharing && !table.bounded && !has_own_time
+}
+
+impl SharedSources {
+    /// The rows of a table that are read from now on.
+    pub fn subscribe(
+        &self,
+        table: &Table,
+        used: &SourceUse,
+        settings: &Settings,
+        budget: &Budget,
+        waker: &Waker,
+    ) -> Result<Box<dyn Source>, Error> {
+        let shared = self.entry(table, settings);
+        let mut exchange = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = |bell: &Bell, columns: &[usize]| {
+            let host = Host { waker: Some(bell.waker()), budget: budget.for_query(usize::MAX) };
+            table::open_columns(table, columns, settings, host)
+        };
+        let found = match exchange.upgrade() {
+            Some(found) => found,
+            None => {
+                let all: Vec<usize> = (0..table.physical.fields().len()).collect();
+                let time = table::event_time(table);
+                let mut columns = if table::has_positions(table) { used.columns.clone() } else { all };
+                columns.extend(time.map(|time| time.index).filter(|column| !columns.contains(column)));
+                columns.sort_unstable();
+                let bell = Bell::default();
+                Exchange::new(&used.table, open(&bell, &columns)?, (&columns, time), bell, budget.clone())
+            }
+        };
+        found.widen(&used.columns, |columns| open(found.bell(), columns))?;
+        *exchange = found.downgrade();
+        let source = found.subscribe(Subscriber {
+            waker: waker.clone(),
+            columns: used.columns.clone(),
+            schema: read_schema(used),
+            on_lag: settings.on_lag,
+        });
+        Ok(with_computed_time(source, used, table::on_error(table)?))
+    }
+
+    /// The place of a table's exchange.
+    fn entry(&self, table: &Table, settings: &Settings) -> SharedExchange {
+        let Settings { seed, strict_values, block_rows, .. } = *settings;
+        let reading = Reading { seed, strict_values, block_rows };
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that is locked is being opened.
+        entries.retain(|entry| entry.exchange.try_lock().map_or(true, |exchange| exchange.upgrade().is_some()));
+        let found = entries.iter().find(|entry| entry.reading == reading && entry.definition == table.definition);
+        if let Some(found) = found {
+            return found.exchange.clone();
+        }
+        let exchange = SharedExchange::default();
+        entries.push(Entry { definition: table.definition.clone(), reading, exchange: exchange.clone() });
+        exchange
+    }
+}
+
+/// The names and types of the columns that a query reads, without an event time that it computes.
+pub(crate) fn read_schema(used: &SourceUse) -> Arc<Schema> {
+    let columns: Vec<usize> = (0..used.columns.len()).collect();
+    Arc::new(
+        used.schema.project(&columns).expect("computed and processing times stand behind the columns that are read"),
+    )
+}

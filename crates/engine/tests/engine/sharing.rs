@@ -1,0 +1,200 @@
+//! Queries that read a table without an end together.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pelton::arrow::array::{AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
+use pelton::arrow::datatypes::Int64Type;
+use pelton::{PushSource, Query, Session};
+
+fn numbers(session: &Session) -> PushSource {
+    session.push_table("n", "a BIGINT NOT NULL, b BIGINT NOT NULL").unwrap()
+}
+
+/// Pushes rows `(a, 10 a)`.
+fn push(source: &PushSource, a: impl IntoIterator<Item = i64>) {
+    let a: Vec<i64> = a.into_iter().collect();
+    let b = a.iter().map(|a| 10 * a).collect::<Int64Array>();
+    let rows = RecordBatch::try_new(source.schema().clone(), vec![Arc::new(Int64Array::from(a)), Arc::new(b)]);
+    source.push_blocking(rows.unwrap()).unwrap();
+}
+
+fn values(batches: &[RecordBatch]) -> Vec<i64> {
+    batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
+/// Reads until there are so many rows.
+fn first(query: &mut Query, rows: usize) -> Vec<i64> {
+    let (mut found, started) = (Vec::new(), Instant::now());
+    while found.len() < rows {
+        assert!(started.elapsed() < Duration::from_secs(60), "there are only {} rows", found.len());
+        match query.try_next_batch().unwrap() {
+            Some(batch) => found.extend(values(&[batch])),
+            None => std::thread::yield_now(),
+        }
+    }
+    found
+}
+
+#[test]
+fn a_query_has_the_rows_that_are_pushed_after_it_was_added() {
+    let session = Session::new();
+    let source = numbers(&session);
+    push(&source, [1]);
+    let mut all = session.sql("SELECT a FROM n").unwrap();
+    assert_eq!(first(&mut all, 1), [1], "rows that nobody has read wait for the first query");
+    let mut even = session.sql("SELECT b FROM n WHERE MOD(a, 2) = 0").unwrap();
+    push(&source, [2, 3, 4]);
+    assert_eq!((first(&mut all, 3), first(&mut even, 2)), (vec![2, 3, 4], vec![20, 40]));
+    // One that leaves takes nothing from the others.
+    all.control().abort();
+    assert!(all.wait().is_ok());
+    push(&source, [5, 6]);
+    assert_eq!(first(&mut even, 1), [60]);
+    let both = session.sql("SELECT a + b FROM n").unwrap();
+    push(&source, 7..=8);
+    drop(source);
+    assert_eq!(values(&even.collect().unwrap()), [80]);
+    assert_eq!(values(&both.collect().unwrap()), [77, 88]);
+}
+
+#[test]
+fn a_table_that_nobody_reads_takes_rows_again_when_somebody_does() {
+    let session = Session::new();
+    let source = numbers(&session);
+    let query = session.sql("SELECT a FROM n").unwrap();
+    query.control().abort();
+    query.wait().unwrap();
+    let rows = RecordBatch::new_empty(source.schema().clone());
+    let error = source.push_blocking(rows).unwrap_err().to_string();
+    assert_eq!(error, "the last query that read this table has ended, or the table is gone");
+    let mut query = session.sql("SELECT a FROM n").unwrap();
+    push(&source, [3]);
+    assert_eq!(first(&mut query, 1), [3]);
+    session.execute(&session.prepare("DROP TABLE n").unwrap()[0]).unwrap();
+    push(&source, [4]);
+    assert_eq!(first(&mut query, 1), [4], "a query that runs goes on to read a table that is dropped");
+}
+
+#[test]
+fn a_query_fails_alone() {
+    let session = Session::new();
+    let source = numbers(&session);
+    let mut queries: Vec<Query> = ["a", "100 / (a - 3)", "a + 1"]
+        .iter()
+        .map(|value| session.sql(&format!("SELECT {value} FROM n")).unwrap())
+        .collect();
+    push(&source, [1, 2]);
+    assert_eq!(first(&mut queries[0], 2), [1, 2]);
+    push(&source, [3]);
+    let failing = queries.remove(1);
+    let error = failing.collect().unwrap_err().to_string();
+    assert!(error.contains("zero"), "{error}");
+    push(&source, [4, 5]);
+    drop(source);
+    let [one, two] = queries.try_into().ok().unwrap();
+    assert_eq!(values(&one.collect().unwrap()), [3, 4, 5]);
+    assert_eq!(values(&two.collect().unwrap()), [2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn windows_that_had_begun_before_a_query_are_left_out() {
+    let session = Session::new();
+    let source =
+        session.push_table("e", "k BIGINT NOT NULL, ts TIMESTAMP(3) NOT NULL, WATERMARK FOR ts AS ts").unwrap();
+    let push = |rows: &[(i64, i64)]| {
+        let keys = rows.iter().map(|(key, _)| *key).collect::<Int64Array>();
+        let times = TimestampMillisecondArray::from_iter_values(rows.iter().map(|(_, second)| second * 1_000));
+        let columns = vec![Arc::new(keys) as _, Arc::new(times) as _];
+        source.push_blocking(RecordBatch::try_new(source.schema().clone(), columns).unwrap()).unwrap();
+    };
+    let window = |kind: &str, by: &str| {
+        format!(
+            "SELECT UNIX_TIMESTAMP(CAST(window_start AS STRING)) * 1000 + COUNT(*) * 100 + SUM(k) FROM TABLE({kind}) GROUP BY window_start, window_end{by}"
+        )
+    };
+    let kinds = [
+        window("TUMBLE(TABLE e, DESCRIPTOR(ts), INTERVAL '10' SECOND)", ""),
+        window("HOP(TABLE e, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)", ""),
+        window("CUMULATE(TABLE e, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)", ""),
+        window("SESSION(TABLE e PARTITION BY k, DESCRIPTOR(ts), INTERVAL '5' SECOND)", ", k"),
+    ];
+    let mut all = session.sql("SELECT k FROM e").unwrap();
+    push(&[(1, 1), (1, 12), (2, 9)]);
+    assert_eq!(first(&mut all, 3), [1, 1, 2]);
+    // The last row that they do not see is of second 12.
+    let queries: Vec<Query> = kinds.iter().map(|sql| session.sql(sql).unwrap()).collect();
+    push(&[(2, 13), (1, 14), (3, 15), (1, 19), (2, 18), (4, 20), (1, 25), (4, 31)]);
+    drop(source);
+    let mut found: Vec<Vec<i64>> = queries.into_iter().map(|query| values(&query.collect().unwrap())).collect();
+    found.iter_mut().for_each(|rows| rows.sort_unstable());
+    let of = |second: i64, count: i64, sum: i64| second * 1_000 + count * 100 + sum;
+    assert_eq!(found[0], [of(20, 2, 5), of(30, 1, 4)]);
+    assert_eq!(found[1], [of(15, 4, 10), of(20, 2, 5), of(25, 2, 5), of(30, 1, 4)]);
+    assert_eq!(found[2], [of(20, 1, 4), of(20, 2, 5), of(30, 1, 4), of(30, 1, 4)]);
+    // Up to second 17 a session may go on from rows before: those of keys 1 to 3 that began then.
+    assert_eq!(found[3], [of(18, 1, 2), of(20, 1, 4), of(25, 1, 1), of(31, 1, 4)]);
+    drop(all);
+}
+
+#[test]
+fn a_query_that_does_not_keep_up_is_waited_for_or_fails() {
+    let session = Session::new();
+    let source = numbers(&session);
+    // A result that nobody reads holds its query back.
+    let slow = session.sql("SELECT a FROM n").unwrap();
+    session.set("pelton.sharing.on-lag", "fail").unwrap();
+    let failing = session.sql("SELECT a FROM n").unwrap();
+    let mut fast = session.sql("SELECT b FROM n").unwrap();
+    // 64 batches wait for who reads a result, and 16 chunks of at most 16 batches for a query.
+    const BATCHES_MAX: i64 = 1_000;
+    let mut pushed = 0;
+    let push_one = |a: i64| {
+        let rows = vec![Arc::new(Int64Array::from(vec![a])) as _, Arc::new(Int64Array::from(vec![10 * a])) as _];
+        source.try_push(RecordBatch::try_new(source.schema().clone(), rows).unwrap()).unwrap()
+    };
+    let mut found = 0;
+    let started = Instant::now();
+    while pushed < BATCHES_MAX && started.elapsed() < Duration::from_secs(10) {
+        pushed += i64::from(push_one(pushed));
+        found += fast.try_next_batch().unwrap().map_or(0, |batch| batch.num_rows());
+        if pushed as usize > found + 200 {
+            break;
+        }
+    }
+    drop(slow);
+    while pushed < BATCHES_MAX {
+        pushed += i64::from(push_one(pushed));
+        found += fast.try_next_batch().unwrap().map_or(0, |batch| batch.num_rows());
+    }
+    drop(source);
+    found += values(&fast.collect().unwrap()).len();
+    assert_eq!(found as i64, BATCHES_MAX, "the one that keeps up has all rows");
+    let error = failing.collect().unwrap_err().to_string();
+    assert!(error.contains("fell more than 16 chunks"), "{error}");
+}
+
+#[test]
+fn a_generated_table_is_one_stream() {
+    let session = Session::new();
+    let table = "CREATE TABLE bid (id BIGINT NOT NULL, price BIGINT NOT NULL)
+                 WITH ('connector' = 'hdes', 'table' = 'bid', 'pace' = 'real-time', 'rows-per-second' = '20000')";
+    session.execute(&session.prepare(table).unwrap()[0]).unwrap();
+    let mut ids = session.sql("SELECT id FROM bid").unwrap();
+    let before = *first(&mut ids, 100).last().unwrap();
+    // A column more is read from then on.
+    let mut prices = session.sql("SELECT id * 1000000 + price FROM bid").unwrap();
+    let prices = first(&mut prices, 1_000);
+    let ids_of_prices: Vec<i64> = prices.iter().map(|value| value / 1_000_000).collect();
+    assert!(ids_of_prices[0] > before, "row {} is read after row {before}", ids_of_prices[0]);
+    assert!(ids_of_prices.is_sorted_by(|one, next| one + 1 == *next));
+    let later = first(&mut ids, 1_000);
+    assert!(later.is_sorted_by(|one, next| one + 1 == *next) && later[0] == before + 1);
+    // Read alone, it begins with its first row, whose values are the same.
+    session.set("pelton.sharing", "off").unwrap();
+    let alone = first(
+        &mut session.sql("SELECT id * 1000000 + price FROM bid").unwrap(),
+        prices.len() + ids_of_prices[0] as usize,
+    );
+    assert_eq!(alone[ids_of_prices[0] as usize..][..prices.len()], prices);
+}

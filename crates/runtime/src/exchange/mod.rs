@@ -1,0 +1,278 @@
+//! Sources that several runs read.
+//!
+//! A source is read once and each of its chunks is decoded once, however many runs subscribe to it (HDES, section 3.3.1). There is no thread in between: the
+//! subscriber that asks first reads the next chunk from the source, the others find it in their queues, and the first that needs the rows decodes them. A source
+//! with one subscriber is read as if there were no exchange.
+//!
+//! A subscriber gets all chunks that are read after it has subscribed. The source is not read while a subscriber that others wait for has a full queue.
+
+mod bell;
+mod chunk;
+mod subscription;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+
+use arrow::array::RecordBatch;
+use arrow::compute::kernels::aggregate;
+use arrow::datatypes::SchemaRef;
+use pelton_data::block::ticks;
+use pelton_data::time::WATERMARK_MIN;
+use pelton_data::{Block, Micros, TimeColumn};
+
+pub use self::bell::Bell;
+use self::chunk::SharedChunk;
+use self::subscription::Subscription;
+use crate::memory::budget::Budget;
+use crate::source::{Source, SourceError};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicI64, Ordering};
+use crate::wake::Waker;
+
+/// Chunks of a partition that wait for a subscriber at most.
+pub const CHUNKS_WAITING_MAX: usize = 16;
+
+/// A source that several runs read. It is closed with the last subscriber.
+#[derive(Clone)]
+pub struct Exchange(Arc<Shared>);
+
+/// Finds an exchange as long as it has a subscriber.
+#[derive(Clone, Default)]
+pub struct WeakExchange(Weak<Shared>);
+
+/// A run that subscribes.
+pub struct Subscriber {
+    /// Wakes its workers.
+    pub waker: Waker,
+    /// The columns of the table that it reads, in this order.
+    pub columns: Vec<usize>,
+    /// Their names and types.
+    pub schema: SchemaRef,
+    /// What happens when its queue is full.
+    pub on_lag: OnLag,
+}
+
+/// What happens to a subscriber that does not keep up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnLag {
+    /// The others wait for it.
+    #[default]
+    Wait,
+    /// It fails, and the others go on.
+    Fail,
+}
+
+struct Shared {
+    /// The table's name.
+    table: String,
+    bell: Bell,
+    /// The event time, by its place among the table's columns.
+    time: Option<TimeColumn>,
+    /// The largest event time of rows that have been decoded.
+    time_max: AtomicI64,
+    /// Locked before `queues`.
+    input: Mutex<Input>,
+    queues: Mutex<Queues>,
+    budget: Budget,
+}
+
+/// What is read, by one subscriber at a time.
+struct Input {
+    source: Box<dyn Source>,
+    /// The columns of the table that its chunks have.
+    columns: Arc<[usize]>,
+}
+
+struct Queues {
+    /// Slots, which are used again when a subscriber has left.
+    subscribers: Vec<Option<Queue>>,
+    /// Partitions that have ended.
+    ended: Vec<bool>,
+    /// Why the source cannot be read any more.
+    failure: Option<SourceError>,
+    /// Chunks that have been read, and perhaps not decoded.
+    undecoded: Vec<Arc<SharedChunk>>,
+}
+
+/// What waits for a subscriber.
+struct Queue {
+    /// By partition.
+    chunks: Vec<VecDeque<Arc<SharedChunk>>>,
+    on_lag: OnLag,
+    has_fallen_behind: bool,
+    /// It has been told to wait.
+    is_waiting: bool,
+}
+
+impl WeakExchange {
+    /// The exchange, if it still has a subscriber.
+    pub fn upgrade(&self) -> Option<Exchange> {
+        self.0.upgrade().map(Exchange)
+    }
+}
+
+impl Exchange {
+    /// An exchange of a source whose chunks have these columns of the table, and which rings the bell when there is something to read.
+    /// `time` is the event time of the table, by its place among the table's columns; it is one of `columns`.
+    pub fn new(
+        table: &str,
+        source: Box<dyn Source>,
+        (columns, time): (&[usize], Option<TimeColumn>),
+        bell: Bell,
+        budget: Budget,
+    ) -> Exchange {
+        let queues = Queues {
+            subscribers: Vec::new(),
+            ended: vec![false; source.partitions()],
+            failure: None,
+            undecoded: Vec::new(),
+        };
+        Exchange(Arc::new(Shared {
+            table: table.to_owned(),
+            bell,
+            time,
+            time_max: AtomicI64::new(WATERMARK_MIN),
+            input: Mutex::new(Input { source, columns: columns.into() }),
+            queues: Mutex::new(queues),
+            budget,
+        }))
+    }
+
+    /// The same exchange, without keeping it open.
+    pub fn downgrade(&self) -> WeakExchange {
+        WeakExchange(Arc::downgrade(&self.0))
+    }
+
+    /// What its source rings.
+    pub fn bell(&self) -> &Bell {
+        &self.0.bell
+    }
+
+    /// How many runs subscribe.
+    pub fn subscribers(&self) -> usize {
+        self.0.queues().subscribers.iter().flatten().count()
+    }
+
+    /// Has later chunks have further columns, if any is missing: `open` opens the same source with these columns, which goes on where this one is.
+    ///
+    /// # Errors
+    /// That of `open`.
+    pub fn widen<E>(
+        &self,
+        wanted: &[usize],
+        open: impl FnOnce(&[usize]) -> Result<Box<dyn Source>, E>,
+    ) -> Result<(), E> {
+        let mut input = self.0.input();
+        if wanted.iter().all(|column| input.columns.contains(column)) {
+            return Ok(());
+        }
+        let mut columns: Vec<usize> = input.columns.iter().chain(wanted).copied().collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let mut source = open(&columns)?;
+        for partition in 0..source.partitions() {
+            let position = input.source.position(partition);
+            source.seek(partition, position.expect("a source without positions is opened with all of its columns"));
+        }
+        *input = Input { source, columns: columns.into() };
+        Ok(())
+    }
+
+    /// The source of a run that subscribes now.
+    pub fn subscribe(&self, subscriber: Subscriber) -> Box<dyn Source> {
+        let Subscriber { waker, columns, schema, on_lag } = subscriber;
+        let mut queues = self.0.queues();
+        let partitions = queues.ended.len();
+        let queue =
+            Queue { chunks: vec![VecDeque::new(); partitions], on_lag, has_fallen_behind: false, is_waiting: false };
+        let free = queues.subscribers.iter().position(Option::is_none);
+        let slot = free.unwrap_or(queues.subscribers.len());
+        match free {
+            Some(slot) => queues.subscribers[slot] = Some(queue),
+            None => queues.subscribers.push(Some(queue)),
+        }
+        self.0.bell.add(slot, waker);
+        let before = Some((queues.undecoded.clone(), self.0.time_max.load(Ordering::SeqCst)));
+        let shared = self.0.clone();
+        Box::new(Subscription { shared, slot, partitions, columns, schema, before, began_behind: None })
+    }
+}
+
+impl Shared {
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn input(&self) -> MutexGuard<'_, Input> {
+        self.input.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The largest event time of rows that have these columns of the table, which is noted.
+    fn note_times(&self, columns: &[usize], batches: &[RecordBatch], blocks: &[Block]) -> Micros {
+        let Some(time) = self.time else { return WATERMARK_MIN };
+        let position = columns.iter().position(|&column| column == time.index).expect("the event time is read");
+        let of_batch = |batch: &RecordBatch| aggregate::max(&ticks(batch.column(position)));
+        let ticks = batches.iter().filter_map(of_batch).max();
+        let times = ticks.map(|ticks| ticks.saturating_mul(time.micros_per_tick));
+        let times = times.into_iter().chain(blocks.iter().filter_map(Block::time_range).map(|range| range.max));
+        let time_max = times.max().unwrap_or(WATERMARK_MIN);
+        self.time_max.fetch_max(time_max, Ordering::SeqCst);
+        time_max
+    }
+
+    /// Wakes all subscribers that have been told to wait.
+    fn wake_waiting(&self, queues: &mut Queues) {
+        for (slot, queue) in queues.subscribers.iter_mut().enumerate() {
+            if let Some(queue) = queue
+                && std::mem::take(&mut queue.is_waiting)
+            {
+                self.bell.wake(slot);
+            }
+        }
+    }
+}
+
+impl Queues {
+    /// Notes a chunk that has been read.
+    fn note(&mut self, chunk: &Arc<SharedChunk>, shared: &Shared) {
+        self.undecoded.retain(|chunk| {
+            if Arc::strong_count(chunk) == 1 {
+                // Its run has stopped; what time its rows have is known all the same.
+                chunk.time_max(shared);
+            }
+            !chunk.is_decoded()
+        });
+        self.undecoded.push(chunk.clone());
+    }
+
+    fn queue(&mut self, slot: usize) -> &mut Queue {
+        self.subscribers[slot].as_mut().expect("a subscriber has its slot until it leaves")
+    }
+
+    fn others(&mut self, slot: usize) -> impl Iterator<Item = (usize, &mut Queue)> {
+        let queues = self.subscribers.iter_mut().enumerate().filter(move |(other, _)| *other != slot);
+        queues.filter_map(|(other, queue)| queue.as_mut().map(|queue| (other, queue)))
+    }
+
+    /// Whether one more chunk of a partition fits the queues of all but `slot`. Subscribers that are to fail when they fall behind do.
+    fn have_room(&mut self, slot: usize, partition: usize, budget: &Budget) -> bool {
+        let has_memory = budget.has_room_before_inputs().unwrap_or(true);
+        let mut have_room = true;
+        for (_, queue) in self.others(slot) {
+            let chunks = &queue.chunks[partition];
+            if chunks.is_empty() || (chunks.len() < CHUNKS_WAITING_MAX && has_memory) {
+                continue;
+            }
+            match queue.on_lag {
+                OnLag::Wait => have_room = false,
+                OnLag::Fail => {
+                    queue.has_fallen_behind = true;
+                    queue.chunks.iter_mut().for_each(VecDeque::clear);
+                }
+            }
+        }
+        have_room
+    }
+}
