@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use arrow::array::TimestampMicrosecondArray;
 use arrow::util::display::array_value_to_string;
 use pelton_data::join::{JoinSpec, JoinTime, Side};
+use pelton_data::time::WATERMARK_MIN;
 use pelton_data::window::{Emission, Window};
 use pelton_data::{Block, Micros, TimeColumn};
 use pelton_state::join::streams::{Residual, WindowJoin, WindowPairs, WindowPart};
@@ -87,17 +88,27 @@ impl WindowJoinOperator {
         self.closing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins with the next window that has rows and ends at or before `until`; whether there is one.
-    fn close_next(&self, closing: &mut Option<Closing>, until: Micros) -> Result<bool, KernelError> {
+    /// Begins with the next window that has rows and ends at or before `until`; whether there is one. Windows that had begun before the run saw all rows are left out.
+    fn close_next(
+        &self,
+        closing: &mut Option<Closing>,
+        until: Micros,
+        run: RunContext<'_>,
+    ) -> Result<bool, KernelError> {
         if closing.is_some() {
             return Ok(true);
         }
         let mut open = self.open();
-        let Some(end) = open.next_end().filter(|end| *end <= until) else {
-            open.pass(until);
-            return Ok(false);
+        let (end, mut pairs) = loop {
+            let Some(end) = open.next_end().filter(|end| *end <= until) else {
+                open.pass(until);
+                return Ok(false);
+            };
+            let pairs = open.close(end, self.node.residual.as_ref());
+            if run.began_behind == WATERMARK_MIN || self.bounds.start(end) > run.began_behind {
+                break (end, pairs);
+            }
         };
-        let mut pairs = open.close(end, self.node.residual.as_ref());
         drop(open);
         pairs.build()?;
         self.open().keep_buckets(&pairs);
@@ -207,7 +218,7 @@ impl StatefulOperator for WindowJoinOperator {
 
     fn advance<'a>(&'a self, due: Due, context: &'a TaskContext<'_>) -> Result<Advanced<'a>, KernelError> {
         let mut closing = self.closing();
-        let has_window = self.close_next(&mut closing, due.until)?;
+        let has_window = self.close_next(&mut closing, due.until, context.run)?;
         let Some(Closing { end, pairs }) = closing.as_mut().filter(|_| has_window) else {
             let left = left(None, due.until, due.until);
             return Ok(Advanced { until: due.until, leaving: Leaving::Now(left) });

@@ -8,6 +8,8 @@ mod count;
 
 mod emission;
 
+mod live;
+
 mod over;
 
 mod policies;
