@@ -26,6 +26,14 @@ pub(crate) fn with_computed_time(source: Box<dyn Source>, used: &SourceUse, on_e
     })
 }
 
+/// The names and types of the columns that a query reads, without an event time that it computes.
+pub(crate) fn read_schema(used: &SourceUse) -> SchemaRef {
+    let columns: Vec<usize> = (0..used.columns.len()).collect();
+    Arc::new(
+        used.schema.project(&columns).expect("computed and processing times stand behind the columns that are read"),
+    )
+}
+
 struct WithComputedTime {
     source: Box<dyn Source>,
     time: Arc<ComputedTime>,

@@ -18,8 +18,8 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::display::type_names;
 use crate::error::Error;
+use crate::event_time::read_schema;
 use crate::settings::Settings;
-use crate::shared_sources::read_schema;
 
 /// Batches that may wait for queries where memory is not limited; where it is, as many as there is room for.
 const PUSHED_BATCHES_WAITING_MAX: usize = 16;

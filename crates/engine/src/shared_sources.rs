@@ -4,7 +4,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::datatypes::Schema;
 use pelton_connectors::Host;
 use pelton_plan::Table;
 use pelton_plan::parse::TableDefinition;
@@ -15,7 +14,7 @@ use pelton_runtime::source::Source;
 use pelton_runtime::wake::Waker;
 
 use crate::error::Error;
-use crate::event_time::with_computed_time;
+use crate::event_time::{read_schema, with_computed_time};
 use crate::settings::Settings;
 use crate::table;
 
@@ -104,12 +103,4 @@ impl SharedSources {
         entries.push(Entry { definition: table.definition.clone(), reading, exchange: exchange.clone() });
         exchange
     }
-}
-
-/// The names and types of the columns that a query reads, without an event time that it computes.
-pub(crate) fn read_schema(used: &SourceUse) -> Arc<Schema> {
-    let columns: Vec<usize> = (0..used.columns.len()).collect();
-    Arc::new(
-        used.schema.project(&columns).expect("computed and processing times stand behind the columns that are read"),
-    )
 }
