@@ -437,7 +437,7 @@ fn sink_node(output: &Output, sink: Box<dyn Sink>) -> SinkNode {
 }
 
 /// The columns of the rows that are read from the query itself.
-fn result_schema(program: &Program) -> SchemaRef {
+pub(crate) fn result_schema(program: &Program) -> SchemaRef {
     let result = program.outputs.iter().find(|output| output.target == OutputTarget::Result);
     result.map_or_else(|| Arc::new(Schema::empty()), |output| output.schema.clone())
 }

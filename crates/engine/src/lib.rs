@@ -100,7 +100,7 @@ pub use error::Error;
 pub use job::Job;
 pub use pelton_connectors::options::suggest;
 pub use pelton_data::spelling::identifier;
-pub use pelton_plan::Place;
+pub use pelton_plan::{Place, PlanError, PlanErrorKind};
 pub use progress::Progress;
 pub use pull::PullSink;
 pub use push::PushSource;

@@ -2,6 +2,7 @@
 
 mod create_tables;
 mod definitions;
+mod describe;
 mod jobs;
 mod start;
 
@@ -557,6 +558,9 @@ fn show(catalog: &Catalog, statement: &Statement) -> Result<RecordBatch, Error> 
     }
 }
 
+/// The column of what `EXPLAIN` says.
+const PLAN_COLUMN: &str = "plan";
+
 fn plan_rows(text: &str) -> RecordBatch {
-    text_rows(&["plan"], text.lines().map(|line| vec![line.to_owned()]))
+    text_rows(&[PLAN_COLUMN], text.lines().map(|line| vec![line.to_owned()]))
 }

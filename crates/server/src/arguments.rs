@@ -1,5 +1,6 @@
 //! What can be said on the command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -27,6 +28,8 @@ pub enum Command {
     Explain(ScriptArguments),
     /// Watch one query count the bids of a generated auction, live
     Demo(DemoArguments),
+    /// Serve clients of Postgres, such as psql: they share tables and running queries
+    Serve(ServeArguments),
 }
 
 /// Where the statements come from.
@@ -95,6 +98,23 @@ pub struct DemoArguments {
     /// Bids a second
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub rate: u64,
+    /// Threads that do the work; all that the process may use where not given
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub workers: Option<u64>,
+}
+
+/// `pelton serve`
+#[derive(Debug, Args)]
+pub struct ServeArguments {
+    /// The address and the port to listen on; port 0 takes a free one. Whoever reaches it may do everything: only addresses of this machine are allowed
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5433")]
+    pub postgres: SocketAddr,
+    /// Execute the statements of a file first
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Clients that may be connected at the same time
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub connections_max: u32,
     /// Threads that do the work; all that the process may use where not given
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub workers: Option<u64>,

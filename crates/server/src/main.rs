@@ -1,14 +1,18 @@
-//! The command line: an SQL shell, scripts to run or explain, a demo to watch.
+//! The command line: an SQL shell, scripts to run or explain, a demo to watch, a server for clients of Postgres.
 
 mod failure;
 
 mod arguments;
+
+mod scan;
 
 mod shell;
 
 mod lateness;
 
 mod absence;
+
+mod left_out;
 
 mod run;
 
@@ -21,6 +25,8 @@ mod print;
 mod stop;
 
 mod demo;
+
+mod serve;
 
 use std::process::ExitCode;
 
@@ -45,6 +51,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Explain(arguments) => run::explain(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
+        Command::Serve(arguments) => serve::serve(&arguments),
     };
     match result {
         Ok(()) if stop::was_asked() => ExitCode::from(EXIT_INTERRUPTED),

@@ -190,7 +190,8 @@ fn check_keys(schema: &Schema) -> Result<(), Failure> {
     Err(format!("column {} of the result {problem}; CAST it to STRING, or print CSV", field.name()).into())
 }
 
-fn has_other_keys(data_type: &DataType) -> bool {
+/// Whether a type has a MAP in it whose keys are no strings.
+pub fn has_other_keys(data_type: &DataType) -> bool {
     match data_type {
         DataType::Struct(fields) => fields.iter().any(|field| has_other_keys(field.data_type())),
         DataType::List(item) => has_other_keys(item.data_type()),
@@ -265,7 +266,7 @@ fn write_csv_field(index: usize, text: &str, line: &mut String) {
 
 /// JSON has no number for NaN and the infinities: they are strings, as tables write them.
 #[derive(Debug)]
-struct FloatEncoders;
+pub struct FloatEncoders;
 
 impl EncoderFactory for FloatEncoders {
     fn make_default_encoder<'a>(

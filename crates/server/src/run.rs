@@ -5,14 +5,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use pelton::display::Zone;
-use pelton::progress::OperatorState;
 use pelton::query::QueryControl;
 use pelton::{Outcome, Query, Session, Summary};
 
 use crate::absence::AbsenceWarning;
 use crate::arguments::{Format, RunArguments, ScriptArguments};
 use crate::failure::Failure;
-use crate::lateness::{self, EarlyWarning, LOOK_INTERVAL, reasons_of_many};
+use crate::lateness::{EarlyWarning, LOOK_INTERVAL};
+use crate::left_out::left_out;
 use crate::output::{output, say};
 use crate::print::{Printer, count, short};
 use crate::script::Script;
@@ -116,7 +116,7 @@ fn finish(
     };
     let summary = reporting(LOOK_INTERVAL, watch, || to_its_end(query, execution, (begun, zone), shows_progress))?;
     absence.at_the_end(&summary).iter().for_each(|text| say!("{text}"));
-    report_left_out(&summary);
+    left_out(&summary).iter().for_each(|warning| say!("warning: {warning}"));
     // In the shell the line about the rows is enough.
     if stop::was_asked() && (is_insert || !execution.is_interactive) {
         report_read(&summary);
@@ -218,54 +218,6 @@ fn report_insert(summary: &Summary) {
     for sink in &summary.sinks {
         sink.remarks.iter().for_each(|remark| say!("warning: {}: {remark}", sink.name));
         say!("{}: {} rows written in {:.3} s", sink.name, count(sink.rows), summary.elapsed.as_secs_f64());
-    }
-}
-
-/// Nothing is lost silently. A query that reads nothing says so too.
-fn report_left_out(summary: &Summary) {
-    for source in summary.sources.iter().filter(|source| source.rows == 0 && source.left_out.is_empty()) {
-        say!("warning: {}: no row was read", source.name);
-    }
-    for source in &summary.sources {
-        let (name, left_out) = (&source.name, &source.left_out);
-        if left_out.skipped_rows > 0 {
-            say!("warning: {name}: {} rows could not be read and were skipped", count(left_out.skipped_rows));
-            left_out.skipped_errors.iter().for_each(|error| say!("  {error}"));
-        }
-        if left_out.null_values > 0 {
-            say!("warning: {name}: {} values could not be read and are NULL", count(left_out.null_values));
-            left_out.null_errors.iter().for_each(|error| say!("  {error}"));
-        }
-        if left_out.dropped_rows > 0 {
-            say!("warning: {name}: {} rows were not read in time and were dropped", count(left_out.dropped_rows));
-        }
-    }
-    let of_all = |late: u64| format!("{} of {} rows", count(late), count(lateness::rows_read(summary).max(late)));
-    for operator in summary.operators.iter().filter(|operator| operator.late_rows > 0) {
-        let (name, late) = (&operator.name, of_all(operator.late_rows));
-        let after = match operator.state {
-            OperatorState::Windows { .. } => "their window had closed",
-            _ => "the watermark had passed them",
-        };
-        say!("warning: {name}: {late} came after {after} and were left out");
-    }
-    let reasons = reasons_of_many(summary);
-    if !reasons.is_empty() {
-        say!("{reasons}");
-    }
-    for operator in summary.operators.iter().filter(|operator| operator.unreported > 0) {
-        let (name, unreported) = (&operator.name, count(operator.unreported));
-        match (operator.state, operator.unreported) {
-            (OperatorState::Windows { .. }, 1) => {
-                say!("warning: {name}: stopped with 1 window open, which is not reported");
-            }
-            (OperatorState::Windows { .. }, _) => {
-                say!("warning: {name}: stopped with {unreported} windows open, which are not reported");
-            }
-            _ => say!(
-                "warning: {name}: stopped while {unreported} rows waited for the watermark or for later rows, which are not reported"
-            ),
-        }
     }
 }
 

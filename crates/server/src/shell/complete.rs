@@ -7,7 +7,7 @@ use pelton::arrow::util::display::array_value_to_string;
 use pelton::{Outcome, Session, identifier, suggest};
 
 use super::keywords::{AFTER_FROM, COMMANDS, KEYWORDS, SHOWN, STATEMENTS};
-use super::scan::{Kind, Token, is_in_word, scan};
+use crate::scan::{Kind, Token, is_in_word, scan};
 
 /// What can stand at the cursor, and where the text begins that it takes the place of.
 #[derive(Debug, Default, PartialEq, Eq)]

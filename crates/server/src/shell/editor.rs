@@ -17,8 +17,8 @@ use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use super::Command;
 use super::complete::complete;
 use super::keywords::KEYWORDS;
-use super::scan::{Kind, is_complete, scan};
 use crate::failure::Failure;
+use crate::scan::{Kind, is_complete, scan};
 
 const PROMPT: &str = "pelton> ";
 /// More of a statement is expected.

@@ -1,9 +1,7 @@
 //! `pelton sql`: statements are typed, and executed as `pelton run` does.
 //!
-//! `scan` cuts what is typed into tokens, so that `editor` knows when statements are complete, and `complete` what the
+//! `crate::scan` cuts what is typed into tokens, so that `editor` knows when statements are complete, and `complete` what the
 //! cursor stands in.
-
-mod scan;
 
 mod keywords;
 

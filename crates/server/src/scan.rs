@@ -105,15 +105,32 @@ pub fn is_complete(text: &str) -> bool {
     if !last.is(";") {
         return false;
     }
-    // The inserts of a statement set end in semicolons of their own.
+    !code.split(|token| token.is(";")).fold(false, |is_in_set, piece| goes_on(piece, is_in_set))
+}
+
+/// Where the statements of a text stand, without their semicolons, blanks and the comments before and behind them.
+pub fn statements(text: &str) -> Vec<Range<usize>> {
+    let code: Vec<Token> = scan(text).into_iter().filter(|token| token.kind != Kind::Comment).collect();
+    let mut statements: Vec<Range<usize>> = Vec::new();
     let mut is_in_set = false;
     for piece in code.split(|token| token.is(";")) {
-        match is_in_set {
-            true => is_in_set = !piece.first().is_some_and(|token| token.is("END")),
-            false => is_in_set = opens_statement_set(piece) && !piece.last().is_some_and(|token| token.is("END")),
+        let (Some(first), Some(last)) = (piece.first(), piece.last()) else { continue };
+        let end = last.range.end;
+        match statements.last_mut() {
+            Some(set) if is_in_set => set.end = end,
+            _ => statements.push(first.range.start..end),
         }
+        is_in_set = goes_on(piece, is_in_set);
     }
-    !is_in_set
+    statements
+}
+
+/// Whether a statement set goes on behind the semicolon of this piece, which may be in one: its inserts end in semicolons of their own.
+fn goes_on(piece: &[Token], is_in_set: bool) -> bool {
+    match is_in_set {
+        true => !piece.first().is_some_and(|token| token.is("END")),
+        false => opens_statement_set(piece) && !piece.last().is_some_and(|token| token.is("END")),
+    }
 }
 
 /// Whether a statement begins with `EXECUTE STATEMENT SET`, `BEGIN STATEMENT SET`, or an EXPLAIN of one.
@@ -178,6 +195,19 @@ mod tests {
             assert!(!is_complete(&format!("{more} END")), "{more} END");
         }
         assert!(is_complete("SET 'a' = 'b';"));
+    }
+
+    #[test]
+    fn statements_are_found_without_what_is_around_them() {
+        let found =
+            |text: &'static str| -> Vec<&str> { statements(text).into_iter().map(|range| &text[range]).collect() };
+        assert_eq!(found(" SELECT 1 ;; -- no\n SELECT ';' /* 2 */;"), ["SELECT 1", "SELECT ';'"]);
+        let set = "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END";
+        assert_eq!(
+            found("EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END; SELECT 3"),
+            [set, "SELECT 3"]
+        );
+        assert!(found(" ; -- nothing").is_empty());
     }
 
     #[test]
