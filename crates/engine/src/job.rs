@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use pelton_data::Micros;
+use pelton_plan::Table;
 use pelton_runtime::run::{Run, RunError, RunHandle};
 
 use crate::error::Error;
@@ -64,6 +65,8 @@ pub(crate) struct JobDescription {
     pub name: String,
     /// Its text; empty where calls have built it.
     pub statement: String,
+    /// The tables of the catalogue that it reads, joins with or writes.
+    pub tables: Vec<Arc<Table>>,
     /// By the engine's clock.
     pub started: Micros,
 }
@@ -243,6 +246,11 @@ impl Job {
             Stage::Running { handle, .. } => Some(handle.clone()),
             Stage::Ended(_) => None,
         }
+    }
+
+    /// Whether it runs and needs a table.
+    pub(crate) fn needs(&self, table: &Arc<Table>) -> bool {
+        self.0.description.tables.iter().any(|needed| Arc::ptr_eq(needed, table)) && self.state() == JobState::Running
     }
 
     /// Whether it runs without its query.

@@ -493,7 +493,7 @@ impl Session {
         match statement {
             Statement::CreateTable(definition) => self.create_table(definition)?,
             Statement::CreateView(definition) => self.create_view(definition)?,
-            Statement::Drop(dropped) => self.drop_relation(dropped)?,
+            Statement::Drop(dropped) => return self.drop_relation(dropped),
             Statement::Set { key, value, place } => {
                 return Ok(self.set_at(key, value, Some(*place))?.map_or(Outcome::Done, Outcome::Noted));
             }

@@ -46,6 +46,15 @@ pub enum Relation<'a> {
     View(&'a ViewDefinition),
 }
 
+/// A view that reads something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dependent {
+    /// Its name.
+    pub view: String,
+    /// Whether it is a session's.
+    pub is_temporary: bool,
+}
+
 /// Tables, views, functions and settings. A copy shares them until one of both is changed.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
@@ -213,6 +222,29 @@ impl Catalog {
         }
     }
 
+    /// The views that read a table or view, by themselves or through others. Those of other sessions are not known.
+    pub fn dependents(&self, name: &str) -> Vec<Dependent> {
+        let mut found = vec![Dependent { view: name.to_owned(), is_temporary: self.is_temporary(name) }];
+        let mut next = 0;
+        while let Some(read) = found.get(next).cloned() {
+            next += 1;
+            for layer in self.layers() {
+                let is_temporary = layer.base.is_some();
+                // A name stands for what is temporary first, but in a permanent view.
+                let reads_it = |name: &String| {
+                    *name == read.view && read.is_temporary == (is_temporary && self.is_temporary(name))
+                };
+                for (view, _) in layer.views.iter().filter(|(_, view)| view.reads.iter().any(reads_it)) {
+                    let dependent = Dependent { view: view.clone(), is_temporary };
+                    if !found.contains(&dependent) {
+                        found.push(dependent);
+                    }
+                }
+            }
+        }
+        found.split_off(1)
+    }
+
     /// Forgets a table or view of this catalogue.
     pub fn remove(&mut self, name: &str) {
         Arc::make_mut(&mut self.tables).remove(name);
@@ -245,8 +277,8 @@ impl Catalog {
         self.declared(name).is_some_and(|now| Arc::ptr_eq(now, table))
     }
 
-    /// A table that stands for no file.
-    fn declared(&self, name: &str) -> Option<&Arc<Table>> {
+    /// A table that stands for no file, and is not the engine's own.
+    pub fn declared(&self, name: &str) -> Option<&Arc<Table>> {
         let is_hidden = self.views.contains_key(name);
         self.tables.get(name).or_else(|| self.base.as_ref().filter(|_| !is_hidden)?.tables.get(name))
     }
@@ -396,6 +428,33 @@ mod tests {
         let mut table = file(0);
         table.definition.name = name.to_owned();
         table
+    }
+
+    fn view(name: &str, reads: &[&str]) -> ViewDefinition {
+        let text = format!("CREATE VIEW {name} AS SELECT 1 AS a");
+        let Statement::CreateView(view) = parse(&text).unwrap().remove(0).statement else { panic!("a view") };
+        ViewDefinition { reads: reads.iter().map(|&name| name.to_owned()).collect(), ..view }
+    }
+
+    #[test]
+    fn dependents_are_found_through_views() {
+        let mut permanent = Catalog::default();
+        permanent.add_table(named("t")).unwrap();
+        for (name, reads) in [("a", &["t"]), ("b", &["a"]), ("c", &["other"])] {
+            permanent.add_view(view(name, reads)).unwrap();
+        }
+        let mut temporary = permanent.of_session();
+        // It hides the permanent view of this name, which reads the table all the same.
+        temporary.add_view(view("a", &["c"])).unwrap();
+        temporary.add_view(view("d", &["a", "b"])).unwrap();
+        let catalog = temporary.over(Arc::new(permanent));
+        let dependents = |name: &str| {
+            let text =
+                |dependent: Dependent| format!("{}{}", dependent.view, if dependent.is_temporary { "*" } else { "" });
+            catalog.dependents(name).into_iter().map(text).collect::<Vec<_>>()
+        };
+        assert_eq!((dependents("t"), dependents("b")), (vec!["a".into(), "b".into(), "d*".into()], vec!["d*".into()]));
+        assert_eq!((dependents("c"), dependents("a")), (vec!["a*".into(), "d*".into()], vec!["d*".to_owned()]));
     }
 
     #[test]

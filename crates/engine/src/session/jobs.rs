@@ -12,8 +12,8 @@ use crate::job::{Job, JobState};
 use crate::shown_jobs;
 use crate::statement::Outcome;
 
-/// How long `STOP JOB` waits for the end of a job.
-const STOPPING_MAX: Duration = Duration::from_secs(10);
+/// How long `STOP JOB` and `DROP … CASCADE` wait for the end of a job.
+pub(super) const STOPPING_MAX: Duration = Duration::from_secs(10);
 
 impl Session {
     /// `SHOW JOBS`

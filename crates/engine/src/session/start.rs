@@ -121,8 +121,14 @@ impl Session {
             let mut query = execute::start(unstarted, &surroundings)?;
             known.register(entry.number, entry.session, &query);
             if let Some(name) = name {
-                let (id, statement, started) = (entry.number, statement.to_owned(), known.now());
-                known.register_job(&mut query, JobDescription { id, name, statement, started });
+                let description = JobDescription {
+                    id: entry.number,
+                    name,
+                    statement: statement.to_owned(),
+                    tables: tables.iter().filter_map(|table| snapshot.catalog.declared(table).cloned()).collect(),
+                    started: known.now(),
+                };
+                known.register_job(&mut query, description);
             }
             query
         };

@@ -265,7 +265,12 @@ impl<'a> Reader<'a> {
             self.word("EXISTS")?;
         }
         let target = self.name("the name of a table or view")?;
-        Ok(Statement::Drop(Dropped { target, kind, is_temporary, if_exists }))
+        let cascades = self.takes("CASCADE");
+        // What holds without it.
+        if !cascades {
+            let _ = self.takes("RESTRICT");
+        }
+        Ok(Statement::Drop(Dropped { target, kind, is_temporary, cascades, if_exists }))
     }
 
     fn insert(&mut self) -> Result<Insert, PlanError> {

@@ -226,6 +226,8 @@ pub struct Dropped {
     pub kind: RelationKind,
     /// `TEMPORARY`
     pub is_temporary: bool,
+    /// `CASCADE`: what needs it goes as well.
+    pub cascades: bool,
     /// Whether it is fine for it not to exist.
     pub if_exists: bool,
 }

@@ -40,9 +40,10 @@ fn statement(statement: &Statement) -> String {
                 view.text
             )
         }
-        Statement::Drop(Dropped { target, kind, is_temporary, if_exists }) => {
+        Statement::Drop(Dropped { target, kind, is_temporary, cascades, if_exists }) => {
             let temporary = if *is_temporary { "temporary " } else { "" };
-            format!("drop {temporary}{} {} {if_exists}", kind.name(), target.name)
+            let cascade = if *cascades { " cascade" } else { "" };
+            format!("drop {temporary}{} {} {if_exists}{cascade}", kind.name(), target.name)
         }
         Statement::Insert(into) => insert(into),
         Statement::StatementSet(inserts) => {
@@ -136,8 +137,10 @@ fn statements_but_create_table() {
     );
     check("DESCRIBE t; DESC EXTENDED Tt", "1:1 describe t\n1:13 describe Tt");
     check(
-        "DROP TABLE t; DROP TEMPORARY TABLE IF EXISTS `t t`; DROP VIEW IF EXISTS v",
-        "1:1 drop table t false\n1:15 drop temporary table t t true\n1:53 drop view v true",
+        "DROP TABLE t; DROP TEMPORARY TABLE IF EXISTS `t t`; DROP VIEW IF EXISTS v; DROP TABLE t CASCADE; DROP VIEW v RESTRICT",
+        "1:1 drop table t false\n1:15 drop temporary table t t true\n1:53 drop view v true
+1:76 drop table t false cascade
+1:98 drop view v false",
     );
     check("CREATE VIEW v AS SELECT a, b FROM t", "1:1 view v [] -- | SELECT a, b FROM t");
     check(
