@@ -48,6 +48,8 @@ use crate::{emission, late, lookups, table, tier};
 
 /// What a program is started against.
 pub(crate) struct Surroundings<'a> {
+    /// The name of the query, for people.
+    pub name: &'a str,
     pub catalog: &'a Catalog,
     pub program_tables: &'a ProgramTables,
     pub settings: &'a Settings,
@@ -224,7 +226,7 @@ fn take_tables(
                     Some(Relation::Table(found)) => table::event_time(found),
                     _ => None,
                 };
-                let source = push.subscribe(used, time, surroundings.settings, waker);
+                let source = push.subscribe(used, time, (surroundings.name, surroundings.settings), waker);
                 let source = with_computed_time(source, used, OnError::Fail);
                 tables.sources.push(source_node(used, source, surroundings)?);
             }
@@ -249,8 +251,8 @@ fn origin_source(
             late::rows(surroundings.late).project(&used.columns).expect("the columns are the table's"),
         ),
         Origin::Table(found) if is_shared(found, used, surroundings.settings) => {
-            let Surroundings { settings, budget, .. } = *surroundings;
-            surroundings.shared_sources.subscribe(found, used, settings, budget, waker)?
+            let Surroundings { name, settings, budget, .. } = *surroundings;
+            surroundings.shared_sources.subscribe(found, used, (name, settings, budget), waker)?
         }
         Origin::Table(found) => table::open_source(found, used, surroundings.settings, surroundings.host(waker))?,
     })

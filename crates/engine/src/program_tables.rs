@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pelton_runtime::exchange::SubscriberState;
+
 use crate::pull::PullTable;
 use crate::push::PushTable;
 
@@ -22,6 +24,11 @@ impl ProgramTables {
     /// A table that it reads.
     pub fn pulled(&self, name: &str) -> Option<&PullTable> {
         self.pulled.get(name).map(Arc::as_ref)
+    }
+
+    /// The queries that read each of the tables that the program fills.
+    pub fn subscribers(&self) -> impl Iterator<Item = (&str, Vec<SubscriberState>)> {
+        self.pushed.iter().map(|(name, table)| (name.as_str(), table.subscribers()))
     }
 
     /// Adds a table that the program fills.

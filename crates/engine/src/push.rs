@@ -9,7 +9,7 @@ use arrow::datatypes::{Field, SchemaRef};
 use pelton_data::{BLOCK_ROWS_DEFAULT, TimeColumn};
 use pelton_plan::pipeline::SourceUse;
 use pelton_runtime::budget::{Budget, ChargedRows};
-use pelton_runtime::exchange::{Bell, Exchange, Subscriber, WeakExchange};
+use pelton_runtime::exchange::{Bell, Exchange, Subscriber, SubscriberState, WeakExchange};
 use pelton_runtime::source::{Read, Ready, Source, SourceError};
 use pelton_runtime::wake::Waker;
 use tokio::sync::Notify;
@@ -239,6 +239,12 @@ impl PushTable {
         }
     }
 
+    /// The queries that read it.
+    pub fn subscribers(&self) -> Vec<SubscriberState> {
+        let exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        exchange.map_or(Vec::new(), |exchange| exchange.subscribers())
+    }
+
     fn receiver(&self) -> MutexGuard<'_, Option<UnboundedReceiver<Pushed>>> {
         self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -261,7 +267,7 @@ impl PushTable {
         self: &Arc<Self>,
         used: &SourceUse,
         time: Option<TimeColumn>,
-        settings: &Settings,
+        (name, settings): (&str, &Settings),
         waker: &Waker,
     ) -> Box<dyn Source> {
         let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
@@ -273,6 +279,7 @@ impl PushTable {
         });
         *exchange = found.downgrade();
         found.subscribe(Subscriber {
+            name: name.to_owned(),
             waker: waker.clone(),
             columns: used.columns.clone(),
             schema: read_schema(used),

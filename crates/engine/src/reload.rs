@@ -38,6 +38,7 @@ pub(crate) struct Reloading {
     settings: Settings,
     pool: Pool,
     late: LateLog,
+    name: String,
     shared_sources: SharedSources,
     budget: Budget,
 }
@@ -90,6 +91,7 @@ impl Reloading {
             settings: surroundings.settings.clone(),
             pool: surroundings.pool.clone(),
             late: surroundings.late.clone(),
+            name: surroundings.name.to_owned(),
             shared_sources: surroundings.shared_sources.clone(),
             budget: surroundings.budget.clone(),
         }))
@@ -141,6 +143,7 @@ impl Reloading {
             settings: &self.settings,
             pool: &self.pool,
             late: &self.late,
+            name: &self.name,
             shared_sources: &self.shared_sources,
             budget: &self.budget,
         };

@@ -4,6 +4,7 @@ mod create_tables;
 mod definitions;
 mod describe;
 mod jobs;
+mod sharing;
 mod start;
 
 use std::fmt;
@@ -521,6 +522,7 @@ impl Session {
             Statement::AnalyzeQuery { number, is_verbose } => {
                 return Ok(Outcome::Rows(plan_rows(&self.engine().known().analyzed(*number, *is_verbose)?)));
             }
+            Statement::ShowSharing => return Ok(Outcome::Rows(self.show_sharing())),
             Statement::ShowJobs { is_verbose } => return Ok(Outcome::Rows(self.show_jobs(*is_verbose))),
             Statement::DescribeJob(job) => return self.describe_job(job).map(Outcome::Rows),
             Statement::StopJob { job, with_drain } => return self.stop_job(job, *with_drain),

@@ -9,7 +9,7 @@ use pelton_plan::Table;
 use pelton_plan::parse::TableDefinition;
 use pelton_plan::pipeline::SourceUse;
 use pelton_runtime::budget::Budget;
-use pelton_runtime::exchange::{Bell, Exchange, Subscriber, WeakExchange};
+use pelton_runtime::exchange::{Bell, Exchange, Subscriber, SubscriberState, WeakExchange};
 use pelton_runtime::source::Source;
 use pelton_runtime::wake::Waker;
 
@@ -55,8 +55,7 @@ impl SharedSources {
         &self,
         table: &Table,
         used: &SourceUse,
-        settings: &Settings,
-        budget: &Budget,
+        (name, settings, budget): (&str, &Settings, &Budget),
         waker: &Waker,
     ) -> Result<Box<dyn Source>, Error> {
         let shared = self.entry(table, settings);
@@ -80,12 +79,24 @@ impl SharedSources {
         found.widen(&used.columns, |columns| open(found.bell(), columns))?;
         *exchange = found.downgrade();
         let source = found.subscribe(Subscriber {
+            name: name.to_owned(),
             waker: waker.clone(),
             columns: used.columns.clone(),
             schema: read_schema(used),
             on_lag: settings.on_lag,
         });
         Ok(with_computed_time(source, used, table::on_error(table)?))
+    }
+
+    /// The queries that read each table.
+    pub fn subscribers(&self) -> Vec<(String, Vec<SubscriberState>)> {
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let subscribers = |entry: &Entry| {
+            // One that is being opened has none yet.
+            let exchange = entry.exchange.try_lock().ok()?.upgrade()?;
+            Some((entry.definition.name.clone(), exchange.subscribers()))
+        };
+        entries.iter().filter_map(subscribers).collect()
     }
 
     /// The place of a table's exchange.

@@ -28,7 +28,7 @@ const ATTEMPTS_MAX: usize = 8;
 /// The catalogue of a session laid over that of its engine, and the tables of the program itself, as they are at one instant.
 pub(super) struct Snapshot {
     pub catalog: Arc<Catalog>,
-    program_tables: Arc<ProgramTables>,
+    pub program_tables: Arc<ProgramTables>,
 }
 
 impl Snapshot {
@@ -86,6 +86,7 @@ impl Session {
         emission::check(&program, &settings)?;
         let entry = Entry::of(self, &program, &settings);
         let surroundings = Surroundings {
+            name: &entry.name,
             catalog: &snapshot.catalog,
             program_tables: &snapshot.program_tables,
             settings: &settings,
@@ -142,6 +143,7 @@ struct Entry<'a> {
     engine: &'a Engine,
     session: SessionId,
     number: usize,
+    name: String,
     is_used: bool,
     pool: Pool,
     late: LateLog,
@@ -155,11 +157,13 @@ impl Entry<'_> {
         let mut known = engine.known();
         known.queries_started += 1;
         let number = known.queries_started;
-        let late = known.late.of_query(&query_name(number, program.outputs.iter().map(Output::name)));
+        let name = query_name(number, program.outputs.iter().map(Output::name));
+        let late = known.late.of_query(&name);
         Entry {
             engine,
             session: session.id(),
             number,
+            name,
             is_used: false,
             pool: known.pool(settings.workers),
             late,

@@ -16,7 +16,7 @@ pub(crate) const CATALOG: &str = "default_catalog";
 pub(crate) const DATABASE: &str = "default_database";
 
 /// What `SHOW` shows, as an error names it.
-const SHOWN: &str = "TABLES, VIEWS, FUNCTIONS, COLUMNS, CATALOGS, DATABASES, CURRENT CATALOG, CURRENT DATABASE, JOBS, PROGRESS, QUERIES, OPERATORS, CREATE TABLE or CREATE VIEW after SHOW";
+const SHOWN: &str = "TABLES, VIEWS, FUNCTIONS, COLUMNS, CATALOGS, DATABASES, CURRENT CATALOG, CURRENT DATABASE, JOBS, PROGRESS, QUERIES, OPERATORS, SHARING, CREATE TABLE or CREATE VIEW after SHOW";
 
 /// `SHOW …`
 pub(super) fn show(reader: &mut Reader<'_>) -> Result<Statement, PlanError> {
@@ -59,6 +59,7 @@ pub(super) fn show(reader: &mut Reader<'_>) -> Result<Statement, PlanError> {
         "PROGRESS" => Ok(Statement::ShowProgress { is_verbose: reader.takes("VERBOSE") }),
         "QUERIES" => Ok(Statement::ShowQueries { is_verbose: reader.takes("VERBOSE") }),
         "OPERATORS" => Ok(Statement::ShowOperators { is_verbose: reader.takes("VERBOSE") }),
+        "SHARING" => Ok(Statement::ShowSharing),
         "CREATE" if reader.takes("TABLE") || reader.takes("VIEW") => reader.relation().map(Statement::ShowCreate),
         _ => Err(instead_of(&word, &found).unwrap_or_else(|| reader.expected(SHOWN, &found))),
     }

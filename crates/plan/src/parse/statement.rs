@@ -141,6 +141,8 @@ pub enum Statement {
         /// As of `SHOW PROGRESS`.
         is_verbose: bool,
     },
+    /// `SHOW SHARING`: which queries read tables together.
+    ShowSharing,
     /// `SHOW JOBS [VERBOSE]`: the inserts that run, and the last that have ended.
     ShowJobs {
         /// As of `SHOW PROGRESS`.

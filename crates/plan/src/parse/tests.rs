@@ -68,6 +68,7 @@ fn statement(statement: &Statement) -> String {
         | Statement::ShowProgress { .. }
         | Statement::ShowQueries { .. }
         | Statement::ShowOperators { .. }
+        | Statement::ShowSharing
         | Statement::ShowJobs { .. }
         | Statement::DescribeJob(_)
         | Statement::StopJob { .. } => format!("{statement:?}"),
@@ -130,6 +131,7 @@ fn statements_but_create_table() {
     check("show progress", "1:1 ShowProgress { is_verbose: false }");
     check("SHOW QUERIES VERBOSE", "1:1 ShowQueries { is_verbose: true }");
     check("show Operators verbose", "1:1 ShowOperators { is_verbose: true }");
+    check("show sharing", "1:1 ShowSharing");
     check("RESET; RESET 'k'", "1:1 reset None\n1:8 reset Some(\"k\")");
     check(
         "SHOW VIEWS; show functions; SHOW CREATE TABLE t; SHOW CREATE VIEW `v w`",
@@ -494,7 +496,7 @@ fn syntax_errors_name_place_and_remedy() {
         ),
         (
             "SHOW TABELS",
-            "line 1, column 6: expected TABLES, VIEWS, FUNCTIONS, COLUMNS, CATALOGS, DATABASES, CURRENT CATALOG, CURRENT DATABASE, JOBS, PROGRESS, QUERIES, OPERATORS, CREATE TABLE or CREATE VIEW after SHOW, found TABELS; did you mean TABLE?",
+            "line 1, column 6: expected TABLES, VIEWS, FUNCTIONS, COLUMNS, CATALOGS, DATABASES, CURRENT CATALOG, CURRENT DATABASE, JOBS, PROGRESS, QUERIES, OPERATORS, SHARING, CREATE TABLE or CREATE VIEW after SHOW, found TABELS; did you mean TABLE?",
         ),
         (
             "EXPLAIN ANALYZE QUERY x",

@@ -58,6 +58,7 @@ fn run(sql: &str, catalog: &mut Catalog) -> Result<(), PlanError> {
             | Statement::ShowProgress { .. }
             | Statement::ShowQueries { .. }
             | Statement::ShowOperators { .. }
+            | Statement::ShowSharing
             | Statement::ShowJobs { .. }
             | Statement::DescribeJob(_)
             | Statement::StopJob { .. }

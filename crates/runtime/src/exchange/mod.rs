@@ -44,6 +44,8 @@ pub struct WeakExchange(Weak<Shared>);
 
 /// A run that subscribes.
 pub struct Subscriber {
+    /// For people: the query.
+    pub name: String,
     /// Wakes its workers.
     pub waker: Waker,
     /// The columns of the table that it reads, in this order.
@@ -96,8 +98,21 @@ struct Queues {
     undecoded: Vec<Arc<SharedChunk>>,
 }
 
+/// How a subscriber fares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubscriberState {
+    /// See [`Subscriber`].
+    pub name: String,
+    /// How many columns it reads.
+    pub columns: usize,
+    /// Chunks that wait for it.
+    pub chunks_waiting: usize,
+}
+
 /// What waits for a subscriber.
 struct Queue {
+    name: String,
+    columns: usize,
     /// By partition.
     chunks: Vec<VecDeque<Arc<SharedChunk>>>,
     on_lag: OnLag,
@@ -150,9 +165,15 @@ impl Exchange {
         &self.0.bell
     }
 
-    /// How many runs subscribe.
-    pub fn subscribers(&self) -> usize {
-        self.0.queues().subscribers.iter().flatten().count()
+    /// The runs that subscribe.
+    pub fn subscribers(&self) -> Vec<SubscriberState> {
+        let queues = self.0.queues();
+        let state = |queue: &Queue| SubscriberState {
+            name: queue.name.clone(),
+            columns: queue.columns,
+            chunks_waiting: queue.chunks.iter().map(VecDeque::len).sum(),
+        };
+        queues.subscribers.iter().flatten().map(state).collect()
     }
 
     /// Has later chunks have further columns, if any is missing: `open` opens the same source with these columns, which goes on where this one is.
@@ -182,11 +203,17 @@ impl Exchange {
 
     /// The source of a run that subscribes now.
     pub fn subscribe(&self, subscriber: Subscriber) -> Box<dyn Source> {
-        let Subscriber { waker, columns, schema, on_lag } = subscriber;
+        let Subscriber { name, waker, columns, schema, on_lag } = subscriber;
         let mut queues = self.0.queues();
         let partitions = queues.ended.len();
-        let queue =
-            Queue { chunks: vec![VecDeque::new(); partitions], on_lag, has_fallen_behind: false, is_waiting: false };
+        let queue = Queue {
+            name,
+            columns: columns.len(),
+            chunks: vec![VecDeque::new(); partitions],
+            on_lag,
+            has_fallen_behind: false,
+            is_waiting: false,
+        };
         let free = queues.subscribers.iter().position(Option::is_none);
         let slot = free.unwrap_or(queues.subscribers.len());
         match free {

@@ -21,7 +21,13 @@ fn row(columns: &[usize], row: i64) -> RecordBatch {
 }
 
 fn subscriber(columns: &[usize], on_lag: OnLag) -> Subscriber {
-    Subscriber { waker: Waker::new(Rest::new(1)), columns: columns.to_vec(), schema: schema(columns), on_lag }
+    Subscriber {
+        name: format!("{columns:?}"),
+        waker: Waker::new(Rest::new(1)),
+        columns: columns.to_vec(),
+        schema: schema(columns),
+        on_lag,
+    }
 }
 
 /// The rows of one read, or how it ended.
@@ -71,7 +77,9 @@ fn each_subscriber_has_the_rows_that_are_read_after_it_came() {
     assert_eq!(read(&mut *all, 0), Ok(vec![vec![20, 21, 22]]));
     assert_eq!(read(&mut *some, 1), Ok(vec![vec![32, 30]]));
     assert_eq!((read(&mut *some, 0), read(&mut *all, 1)), (waits(), waits()));
-    assert_eq!(exchange.subscribers(), 2);
+    let state =
+        |name: &str, columns, chunks_waiting| SubscriberState { name: name.to_owned(), columns, chunks_waiting };
+    assert_eq!(exchange.subscribers(), [state("[0, 1, 2]", 3, 0), state("[2, 0]", 2, 0)]);
     drop(all);
     // Its slot is used again, and what waited for it is gone.
     feed(&fed, 0, 4);
@@ -103,6 +111,7 @@ fn others_wait_for_a_subscriber_or_it_fails() {
         assert_eq!(read(&mut *fast, 0), Ok(vec![vec![10 * number]]));
     }
     assert_eq!(read(&mut *fast, 0), waits());
+    assert_eq!(exchange.subscribers()[1].chunks_waiting, CHUNKS_WAITING_MAX);
     assert_eq!(read(&mut *slow, 0), Ok(vec![vec![0]]));
     assert_eq!(read(&mut *fast, 0), Ok(vec![vec![10 * count]]));
     assert_eq!(read(&mut *fast, 0), waits());

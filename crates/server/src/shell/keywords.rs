@@ -33,7 +33,7 @@ pub const STATEMENTS: [&str; 25] = [
 pub const COMMANDS: [&str; 2] = ["help", "quit"];
 
 /// What SHOW shows.
-pub const SHOWN: [&str; 14] = [
+pub const SHOWN: [&str; 15] = [
     "TABLES",
     "VIEWS",
     "FUNCTIONS",
@@ -41,6 +41,7 @@ pub const SHOWN: [&str; 14] = [
     "QUERIES",
     "PROGRESS",
     "OPERATORS",
+    "SHARING",
     "CREATE TABLE",
     "CREATE VIEW",
     "COLUMNS FROM",
