@@ -1,6 +1,7 @@
 //! `pelton run` and `pelton explain`; the shell executes statements in the same way.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::rc::Rc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use crate::left_out::left_out;
 use crate::output::{output, say};
 use crate::print::{Printer, count, short};
 use crate::script::Script;
+use crate::shell::BackgroundJobs;
 use crate::stop::{self, Interrupt};
 
 /// How often a long insert says how far it is.
@@ -28,6 +30,8 @@ pub struct Execution {
     pub status: Option<u64>,
     /// A person looks on: rows are fitted to the terminal, and each query's number of rows and time are printed.
     pub is_interactive: bool,
+    /// Takes inserts that need not be waited for.
+    pub background: Option<Rc<BackgroundJobs>>,
 }
 
 /// `pelton run`
@@ -36,7 +40,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     stop::listen(&session, Interrupt::EndsProgram)?;
     let script = Script::read(&arguments.script)?;
     let RunArguments { format, status, .. } = *arguments;
-    execute(&session, &script, &Execution { format, status, is_interactive: false })
+    execute(&session, &script, &Execution { format, status, is_interactive: false, background: None })
 }
 
 /// A session with as many workers as the command line says.
@@ -60,8 +64,15 @@ pub fn execute(session: &Session, script: &Script, execution: &Execution) -> Res
                 printer.print(&rows, &mut output())?;
             }
             Outcome::Running(query) => {
-                let control = query.control();
-                stop::attend(Some(control.clone()));
+                stop::attend(Some(query.control()));
+                let query = match &execution.background {
+                    Some(background) => background.start(session, query, stop::was_asked)?,
+                    None => Some(query),
+                };
+                let Some(query) = query else {
+                    stop::attend(None);
+                    continue;
+                };
                 let finished = match execution.status {
                     Some(seconds) => {
                         let report = || status(session);

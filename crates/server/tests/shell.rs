@@ -188,6 +188,48 @@ fn ctrl_c_stops_an_endless_query_and_no_more() {
 }
 
 #[test]
+fn inserts_run_on_as_jobs() {
+    let state = state_folder("jobs");
+    let mut terminal = Terminal::start(&["sql", "--format", "csv"], &state);
+    terminal.wait_for("pelton> ");
+    terminal.types(TICKS);
+    terminal.types("CREATE TABLE hole (n BIGINT) WITH ('connector' = 'blackhole');\r");
+    // A short one is waited for.
+    terminal.types("INSERT INTO hole VALUES (1), (2);\r");
+    terminal.wait_for("hole: 2 rows written in 0.");
+    terminal.types("INSERT INTO hole SELECT n FROM ticks;\r");
+    terminal.wait_for("insert_into_hole runs as a job");
+    terminal.wait_for("pelton> ");
+    terminal.types("SELECT 40 + 2 AS answer;\r");
+    terminal.wait_for("answer\r\n42\r\n1 row in 0.");
+    terminal.types("STOP JOB insert_into_hole;\r");
+    terminal.wait_for("insert_into_hole was stopped");
+    terminal.wait_for(" rows written in ");
+    // One that fails is told of behind the next statement.
+    terminal.types("INSERT INTO hole SELECT 10 / (n - 1500) FROM ticks;\r");
+    terminal.wait_for("insert_into_hole runs as a job");
+    std::thread::sleep(Duration::from_secs(1));
+    terminal.types("SHOW VIEWS;\r");
+    terminal.wait_for("error: insert_into_hole has failed: division by zero");
+    // One that is waited for is stopped with Ctrl-C.
+    terminal.types("SET 'table.dml-sync' = 'true';\r");
+    terminal.types("INSERT INTO hole SELECT n FROM ticks;\r");
+    terminal.wait_for(" rows read");
+    terminal.types(CTRL_C);
+    terminal.wait_for(" rows written in ");
+    // Who leaves stops what runs.
+    terminal.types("RESET 'table.dml-sync';\r");
+    terminal.types("INSERT INTO hole SELECT n FROM ticks;\r");
+    terminal.wait_for("insert_into_hole runs as a job");
+    terminal.wait_for("pelton> ");
+    terminal.types(CTRL_D);
+    terminal.wait_for("stopping insert_into_hole");
+    terminal.wait_for("insert_into_hole was stopped");
+    assert_eq!(terminal.ended(), Some(0));
+    drop(std::fs::remove_dir_all(&state));
+}
+
+#[test]
 fn wide_rows_are_cut_and_history_needs_no_file() {
     // A file stands where the folder would be.
     let state = state_folder("wide");

@@ -66,7 +66,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     check_address(arguments.postgres)?;
     let session = new_session(arguments.workers)?;
     if let Some(file) = &arguments.file {
-        let execution = Execution { format: Format::Table, status: None, is_interactive: false };
+        let execution = Execution { format: Format::Table, status: None, is_interactive: false, background: None };
         execute(&session, &Script::of_file(file)?, &execution)?;
     }
     let server = Arc::new(Server::new(session.engine().clone(), arguments.connections_max));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use pelton::arrow::util::display::array_value_to_string;
+use pelton::job::JobState;
 use pelton::{Outcome, Session, identifier, suggest};
 
 use super::keywords::{AFTER_FROM, COMMANDS, KEYWORDS, SHOWN, STATEMENTS};
@@ -53,6 +54,10 @@ fn named(session: &Session, text: &str, before: &[Token], prefix: &str, start: u
     }
     if before.len() == 1 && previous.is("SHOW") {
         return words(SHOWN.into_iter(), prefix, start);
+    }
+    if before.len() == 2 && previous.is("JOB") {
+        let running = session.engine().jobs().into_iter().filter(|job| job.state() == JobState::Running);
+        return names(running.map(|job| job.name().to_owned()), prefix, start);
     }
     let tables = tables(session);
     const NAMES_A_TABLE: [&str; 7] = ["FROM", "JOIN", "INTO", "TABLE", "VIEW", "DESCRIBE", "DESC"];

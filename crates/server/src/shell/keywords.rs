@@ -1,7 +1,7 @@
 //! Words that SQL statements are made of.
 
 /// What a statement begins with.
-pub const STATEMENTS: [&str; 25] = [
+pub const STATEMENTS: [&str; 30] = [
     "SELECT",
     "WITH",
     "VALUES",
@@ -12,6 +12,8 @@ pub const STATEMENTS: [&str; 25] = [
     "CREATE TEMPORARY VIEW",
     "DROP TABLE",
     "DROP VIEW",
+    "DROP TEMPORARY TABLE",
+    "DROP TEMPORARY VIEW",
     "SHOW TABLES",
     "SHOW VIEWS",
     "SHOW FUNCTIONS",
@@ -19,8 +21,11 @@ pub const STATEMENTS: [&str; 25] = [
     "SHOW CREATE VIEW",
     "SHOW COLUMNS FROM",
     "SHOW CATALOGS",
+    "SHOW JOBS",
     "SHOW DATABASES",
     "DESCRIBE",
+    "DESCRIBE JOB",
+    "STOP JOB",
     "EXPLAIN",
     "EXPLAIN ANALYZE",
     "EXECUTE STATEMENT SET BEGIN",
@@ -39,6 +44,7 @@ pub const SHOWN: [&str; 15] = [
     "FUNCTIONS",
     "USER FUNCTIONS",
     "QUERIES",
+    "JOBS",
     "PROGRESS",
     "OPERATORS",
     "SHARING",
@@ -56,14 +62,14 @@ pub const AFTER_FROM: [&str; 7] = ["TABLE", "TUMBLE", "HOP", "CUMULATE", "SESSIO
 
 /// All other keywords, for completion and colours.
 #[rustfmt::skip]
-pub const KEYWORDS: [&str; 130] = [
-    "ALL", "ANALYZE", "AND", "ANY", "ARRAY", "AS", "ASC", "BEGIN", "BETWEEN", "BIGINT", "BINARY", "BOOLEAN", "BY", "BYTES", "CASE", "CAST", "CATALOGS",
+pub const KEYWORDS: [&str; 136] = [
+    "ALL", "ANALYZE", "AND", "ANY", "ARRAY", "AS", "ASC", "BEGIN", "BETWEEN", "BIGINT", "BINARY", "BOOLEAN", "BY", "BYTES", "CASCADE", "CASE", "CAST", "CATALOGS",
     "CHAR", "COLUMNS", "CREATE", "CROSS", "CUMULATE", "CURRENT", "CURRENT_TIMESTAMP", "DATABASES", "DATE", "DAY", "DECIMAL", "DESC", "DESCRIBE", "DESCRIPTOR",
-    "DISTINCT", "DOUBLE", "DROP", "ELSE", "END", "ENFORCED", "ESCAPE", "EXCEPT", "EXECUTE", "EXISTS", "EXPLAIN", "FALSE", "FILTER", "FIRST",
+    "DISTINCT", "DOUBLE", "DRAIN", "DROP", "ELSE", "END", "ENFORCED", "ESCAPE", "EXCEPT", "EXECUTE", "EXISTS", "EXPLAIN", "FALSE", "FILTER", "FIRST",
     "FLOAT", "FOLLOWING", "FOR", "FROM", "FULL", "FUNCTIONS", "GROUP", "HAVING", "HOP", "HOUR", "IF", "IN", "INNER", "INSERT", "INT",
-    "INTEGER", "INTERSECT", "INTERVAL", "INTO", "IS", "JOIN", "KEY", "LAST", "LATERAL", "LEFT", "LIKE", "LIMIT", "METADATA", "MINUTE",
+    "INTEGER", "INTERSECT", "INTERVAL", "INTO", "IS", "JOB", "JOBS", "JOIN", "KEY", "LAST", "LATERAL", "LEFT", "LIKE", "LIMIT", "METADATA", "MINUTE",
     "MONTH", "NOT", "NULL", "NULLS", "OF", "ON", "OR", "ORDER", "OUTER", "OVER", "PARTITION", "PRECEDING", "PRIMARY", "PROCTIME", "RANGE",
-    "REAL", "RESET", "RIGHT", "ROW", "ROWS", "SECOND", "SELECT", "SESSION", "SET", "SHOW", "SIMILAR", "SMALLINT", "STATEMENT", "STRING",
+    "REAL", "RESET", "RESTRICT", "RIGHT", "ROW", "ROWS", "SECOND", "SELECT", "SESSION", "SET", "SHOW", "SIMILAR", "SMALLINT", "STATEMENT", "STOP", "STRING",
     "SYSTEM_TIME", "TABLE", "TABLES", "TEMPORARY", "THEN", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TINYINT", "TO", "TRUE", "TUMBLE",
     "UNBOUNDED", "UNION", "UNNEST", "USE", "USING", "VALUES", "VARCHAR", "VIEW", "VIEWS", "VIRTUAL", "WATERMARK", "WHEN", "WHERE", "WITH", "YEAR",
 ];

@@ -9,7 +9,10 @@ mod complete;
 
 mod editor;
 
+mod background;
+
 use std::io::{self, IsTerminal, Write};
+use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
@@ -22,6 +25,7 @@ use crate::output::{output, reader_has_gone, say};
 use crate::run::{Execution, execute, new_session};
 use crate::script::Script;
 use crate::stop::{self, Interrupt};
+pub use background::BackgroundJobs;
 use editor::{Input, LineEditor};
 
 const HELP: &str = "\
@@ -30,6 +34,7 @@ Type SQL statements and end them with a semicolon.
   SHOW TABLES;  SHOW VIEWS;  SHOW FUNCTIONS;      what there is
   DESCRIBE name;  SHOW CREATE TABLE name;         its columns, its definition
   SHOW QUERIES;  SHOW PROGRESS;  SHOW OPERATORS;  what runs
+  SHOW JOBS;  STOP JOB name;                      inserts that run
   EXPLAIN query;  EXPLAIN ANALYZE query;          how a query is run
   SET;  SET 'key' = 'value';  RESET 'key';        settings
 
@@ -98,10 +103,11 @@ pub fn shell(arguments: &ShellArguments) -> Result<(), Failure> {
     let interrupt = if is_interactive { Interrupt::EndsStatement } else { Interrupt::EndsProgram };
     stop::listen(&session, interrupt)?;
     let first = arguments.file.as_deref().map(Script::of_file).transpose()?;
-    let execution = Execution { format: arguments.format, status: None, is_interactive };
+    let execution = Execution { format: arguments.format, status: None, is_interactive, background: None };
     if is_interactive {
-        let result = converse(&session, first, execution);
-        stop::forget();
+        let jobs = Rc::new(BackgroundJobs::default());
+        let result = converse(&session, first, execution, &jobs);
+        stop::during_statements(|| jobs.stop());
         return result;
     }
     if let Some(first) = first {
@@ -117,15 +123,22 @@ pub fn shell(arguments: &ShellArguments) -> Result<(), Failure> {
     execute(&session, &script, &execution)
 }
 
-/// Reads, executes and prints until the end.
-fn converse(session: &Session, first: Option<Script>, mut execution: Execution) -> Result<(), Failure> {
+/// Reads, executes and prints until the end. A file is executed as a script; inserts that are typed may go on in the background.
+fn converse(
+    session: &Session,
+    first: Option<Script>,
+    mut execution: Execution,
+    jobs: &Rc<BackgroundJobs>,
+) -> Result<(), Failure> {
     *TERMINAL.lock().unwrap_or_else(PoisonError::into_inner) = tcgetattr(io::stdin()).ok();
     writeln!(output(), "Pelton {}. Type help for help.", env!("CARGO_PKG_VERSION"))?;
     if let Some(first) = first {
         attempt(session, &first, &execution)?;
     }
+    execution.background = Some(jobs.clone());
     let mut editor = LineEditor::new(session)?;
     loop {
+        jobs.report_ended();
         let text = match editor.read()? {
             Input::Text(text) => text,
             Input::Interrupted => continue,
