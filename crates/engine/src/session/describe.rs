@@ -50,6 +50,7 @@ impl Session {
             | ShowProgress { .. }
             | ShowQueries { .. }
             | ShowOperators { .. }
+            | ShowSharing
             | ShowJobs { .. }
             | DescribeJob(_)
             | ShowCreate(_)
