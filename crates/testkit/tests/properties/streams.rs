@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
+use arrow::datatypes::DataType;
 use pelton::query::QueryControl;
 use pelton::{PushSource, Query, Session};
 use pelton_runtime::policy::PolicyName;
@@ -59,8 +60,10 @@ pub fn numbered_rows() -> impl Strategy<Value = Vec<Row>> {
 
 /// The rows for a table that has their columns in their order.
 pub fn batch(source: &PushSource, rows: &[Row]) -> RecordBatch {
+    let times: TimestampMillisecondArray = rows.iter().map(|row| Some(row.time)).collect();
+    let DataType::Timestamp(_, zone) = source.schema().field(0).data_type() else { panic!("rows begin with a time") };
     let columns: Vec<ArrayRef> = vec![
-        Arc::new(rows.iter().map(|row| Some(row.time)).collect::<TimestampMillisecondArray>()),
+        Arc::new(times.with_timezone_opt(zone.clone())),
         Arc::new(rows.iter().map(|row| row.key).collect::<Int64Array>()),
         Arc::new(rows.iter().map(|row| row.integer).collect::<Int64Array>()),
         Arc::new(rows.iter().map(|row| row.float).collect::<Float64Array>()),
@@ -76,9 +79,14 @@ pub fn table(session: &Session, delay: i64) -> PushSource {
 
 /// The same of another name.
 pub fn table_named(session: &Session, name: &str, delay: i64) -> PushSource {
+    table_with(session, name, ("TIMESTAMP(3)", ""), delay)
+}
+
+/// The same with times of a type, and with constraints.
+pub fn table_with(session: &Session, name: &str, (times, constraints): (&str, &str), delay: i64) -> PushSource {
     let columns = format!(
-        "ts TIMESTAMP(3) NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING,
-         WATERMARK FOR ts AS ts - INTERVAL '0.{delay:03}' SECOND"
+        "ts {times} NOT NULL, k BIGINT, i BIGINT, f DOUBLE, s STRING,
+         WATERMARK FOR ts AS ts - INTERVAL '0.{delay:03}' SECOND{constraints}"
     );
     session.push_table(name, &columns).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Joins of rows that are near each other in time, and with the nearest row, against their definition: any two streams, bounds, kind of join and condition;
+//! Joins of rows that are near each other in time, with the nearest row, and with the version of a time, against their definition: any two streams, bounds, kind of join and condition;
 //! interpreted and compiled, on one worker and two, in blocks of any size, from snapshots of any moment.
 //!
 //! `PELTON_PROPERTY_CASES` sets how many random pairs of streams are tried.
@@ -37,8 +37,10 @@ struct Case {
     /// `INNER`, `LEFT`, `RIGHT` or `FULL`; `SEMI` for EXISTS, and `ANTI` for NOT EXISTS.
     join: &'static str,
     is_keyed: bool,
-    /// Whether `l.i < r.i` must be true as well.
+    /// Whether `l.i < r.i` must be true as well, or of versions `l.i = r.i`.
     has_residual: bool,
+    /// Whether the latest right row before a left row is the version of its time: FOR SYSTEM_TIME AS OF.
+    is_version: bool,
     configuration: Configuration,
     /// Rows pushed at a time.
     batch_rows: usize,
@@ -53,21 +55,32 @@ fn cases() -> impl Strategy<Value = Case> {
     let between = between.prop_map(|(lower, length, join)| (Time::Between(lower, lower + length), join));
     let nearest = (any::<bool>(), any::<bool>(), prop::sample::select(vec!["INNER", "LEFT"]));
     let nearest = nearest.prop_map(|(is_backward, is_strict, join)| (Time::Nearest { is_backward, is_strict }, join));
-    let how = (prop_oneof![between, nearest], prop::bool::weighted(0.8), any::<bool>(), any::<bool>());
+    let how = (prop_oneof![between, nearest], prop::bool::weighted(0.8), any::<bool>(), any::<bool>(), any::<bool>());
     let delays = [0i64..40, 0i64..40];
     let rows = (streams::numbered_rows(), streams::numbered_rows());
     (rows, delays, how, streams::configurations(), 10usize..200).prop_map(
-        |((left, right), delays, ((time, join), is_keyed, has_residual, renews), configuration, batch_rows)| Case {
-            left,
-            right,
-            delays,
-            time,
-            join,
-            is_keyed,
-            has_residual,
-            configuration: configuration.in_turn(batch_rows),
-            batch_rows,
-            renews,
+        |((left, mut right), delays, how, configuration, batch_rows)| {
+            let ((time, join), is_keyed, has_residual, is_version, renews) = how;
+            let is_version =
+                is_version && is_keyed && matches!(time, Time::Nearest { is_backward: true, is_strict: false });
+            if is_version {
+                // The PRIMARY KEY is never NULL.
+                right.iter_mut().for_each(|row| row.key = row.key.or(Some(0)));
+            }
+            let configuration = configuration.in_turn(batch_rows);
+            Case {
+                left,
+                right,
+                delays,
+                time,
+                join,
+                is_keyed,
+                has_residual,
+                is_version,
+                configuration,
+                batch_rows,
+                renews,
+            }
         },
     )
 }
@@ -104,7 +117,9 @@ impl Case {
         let is_equal = |right: &&&Row| !self.is_keyed || left.key.is_some() && left.key == right.key;
         let equal = rights.iter().filter(is_equal).copied();
         let meets = |right: &&Row| {
-            !self.has_residual || left.integer.zip(right.integer).is_some_and(|(left, right)| left < right)
+            let integers = left.integer.zip(right.integer);
+            let is_met = |(left, right)| if self.is_version { left == right } else { left < right };
+            !self.has_residual || integers.is_some_and(is_met)
         };
         match self.time {
             Time::Between(lower, upper) => {
@@ -140,6 +155,14 @@ impl Case {
     }
 
     fn sql(&self) -> String {
+        if self.is_version {
+            let residual = if self.has_residual { " AND a.i = b.i" } else { "" };
+            return format!(
+                "SELECT CAST(a.f AS BIGINT), CAST(b.f AS BIGINT)
+                 FROM l AS a {} JOIN r FOR SYSTEM_TIME AS OF a.ts AS b ON a.k = b.k{residual}",
+                self.join
+            );
+        }
         let condition = self.condition();
         let pair = "SELECT CAST(a.f AS BIGINT), CAST(b.f AS BIGINT) FROM l AS a";
         match (self.time, self.join) {
@@ -180,7 +203,9 @@ fn expected(case: &Case) -> (Vec<Pair>, u64) {
 fn found(case: &Case) -> (Vec<Pair>, u64) {
     let session = session(case.configuration);
     let [left, right] = case.delays;
-    let sides = [streams::table_named(&session, "l", left), streams::table_named(&session, "r", right)];
+    let key = if case.is_version { ", PRIMARY KEY (k) NOT ENFORCED" } else { "" };
+    let sides =
+        [streams::table_named(&session, "l", left), streams::table_with(&session, "r", ("TIMESTAMP(3)", key), right)];
     let mut query = session.sql(&case.sql()).unwrap();
     let rows = ([case.left.as_slice(), &case.right], case.batch_rows);
     let mut pairs = streams::run_both(&mut query, sides, rows, case.renews, read);
