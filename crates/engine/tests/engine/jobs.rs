@@ -326,3 +326,22 @@ fn a_table_that_is_dropped_with_cascade_ends_its_jobs_in_all_sessions() -> Resul
     assert!(query.collect()?.is_empty());
     Ok(())
 }
+
+#[test]
+fn of_two_jobs_that_are_started_under_one_name_one_runs() -> Result<(), Error> {
+    let engine = Engine::new();
+    let session = engine.session();
+    execute(&session, "CREATE TABLE hole (i BIGINT) WITH ('connector' = 'blackhole')")?;
+    execute(&session, "CREATE TABLE endless (i BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1')")?;
+    let started = [(); 4].map(|()| {
+        let session = engine.session();
+        std::thread::spawn(move || {
+            session.set("pipeline.name", "mine")?;
+            session.sql("INSERT INTO hole SELECT i FROM endless")?.detach()
+        })
+    });
+    let jobs = started.map(|thread| thread.join().unwrap());
+    assert_eq!(jobs.iter().filter(|job| job.is_ok()).count(), 1);
+    assert_eq!(shown(&session, "SHOW JOBS", ["job name", "status"]), [["mine", "RUNNING"]]);
+    Ok(())
+}
