@@ -5,8 +5,8 @@
 //! columns; [`open_sink`] into something that encodes and writes result rows.
 //!
 //! In reading order: [`options`] (what a table's options say), `table` (what a connector is told of a table), [`filesystem`] (files in and out), `generated` (what the
-//! generators share) with [`nexmark`], [`hdes`], [`ysb`] and [`datagen`], [`replay`] (any source again and again, from memory), [`mod@print`] and
-//! [`blackhole`].
+//! generators share) with [`nexmark`], [`hdes`], [`ysb`] and [`datagen`], [`replay`] (any source again and again, from memory), [`mod@print`],
+//! [`blackhole`], `io` (how network clients meet the workers) and [`tcp`].
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,8 @@ pub mod options;
 mod table;
 
 pub mod file;
+
+mod io;
 
 pub mod filesystem;
 
@@ -46,6 +48,8 @@ pub mod print;
 
 pub mod blackhole;
 
+pub mod tcp;
+
 #[cfg(test)]
 mod testing;
 
@@ -66,6 +70,7 @@ enum Connector {
     Datagen,
     Print,
     Blackhole,
+    Tcp,
 }
 
 /// Names in SQL, for finding them and for messages.
@@ -77,6 +82,7 @@ const CONNECTORS: &[(&str, Connector)] = &[
     ("datagen", Connector::Datagen),
     ("print", Connector::Print),
     ("blackhole", Connector::Blackhole),
+    ("tcp", Connector::Tcp),
 ];
 
 impl Connector {
@@ -90,7 +96,7 @@ impl Connector {
         match self {
             Connector::Nexmark | Connector::Hdes | Connector::Datagen => Ok(true),
             Connector::Ysb => ysb::has_pace(options),
-            Connector::Filesystem | Connector::Print | Connector::Blackhole => Ok(false),
+            Connector::Filesystem | Connector::Print | Connector::Blackhole | Connector::Tcp => Ok(false),
         }
     }
 
@@ -98,6 +104,7 @@ impl Connector {
     fn source<'a>(self, request: &'a TableRequest, options: &'a Options) -> Result<Opening<'a>, ConnectorError> {
         let generated = match self {
             Connector::Filesystem => return filesystem::source(request, options),
+            Connector::Tcp => return tcp::source(request, options),
             Connector::Nexmark => nexmark::open_source(request, options)?,
             Connector::Hdes => hdes::open_source(request, options)?,
             Connector::Ysb => ysb::open_source(request, options)?,
@@ -112,6 +119,7 @@ impl Connector {
     fn sink<'a>(self, request: &'a TableRequest, options: &'a Options) -> Result<Open<'a, dyn Sink>, ConnectorError> {
         let sink: Box<dyn Sink> = match self {
             Connector::Filesystem => return filesystem::sink(request, options),
+            Connector::Tcp => return tcp::sink(request, options),
             Connector::Nexmark => return Err(source_only("nexmark")),
             Connector::Hdes => return Err(source_only("hdes")),
             Connector::Ysb => return Err(source_only("ysb")),
@@ -125,6 +133,7 @@ impl Connector {
     fn is_bounded(self, options: &Options) -> Result<bool, ConnectorError> {
         match self {
             Connector::Filesystem => Ok(true),
+            Connector::Tcp => Ok(false),
             Connector::Nexmark => Ok(nexmark::is_bounded(options)),
             Connector::Hdes => Ok(hdes::is_bounded(options)),
             Connector::Ysb => ysb::is_bounded(options),
@@ -262,7 +271,7 @@ pub fn declared(options: &BTreeMap<String, String>) -> Result<Option<Declared>, 
         Connector::Nexmark => nexmark::declared_schema(&options).map(Declared::of).map(Some),
         Connector::Hdes => hdes::declared_schema(&options).map(Declared::of).map(Some),
         Connector::Ysb => ysb::declared_schema(&options).map(Declared::of).map(Some),
-        Connector::Datagen | Connector::Print | Connector::Blackhole => Ok(None),
+        Connector::Datagen | Connector::Print | Connector::Blackhole | Connector::Tcp => Ok(None),
     }
 }
 
@@ -274,6 +283,7 @@ pub fn check_options(options: &BTreeMap<String, String>, columns: &[&str]) -> Re
     let given = Options::new(options);
     let format = match Connector::of(&given)? {
         Connector::Filesystem => filesystem::told_format(&given)?,
+        Connector::Tcp => tcp::told_format(&given)?,
         _ => None,
     };
     options::check(options, columns, format)
@@ -290,7 +300,7 @@ pub fn physical_schema(request: &TableRequest) -> Result<SchemaRef, ConnectorErr
         Connector::Nexmark => generated::physical_schema(request, &nexmark::declared_schema(&options)?),
         Connector::Hdes => generated::physical_schema(request, &hdes::declared_schema(&options)?),
         Connector::Ysb => generated::physical_schema(request, &ysb::declared_schema(&options)?),
-        Connector::Filesystem | Connector::Datagen | Connector::Print | Connector::Blackhole => {
+        Connector::Filesystem | Connector::Datagen | Connector::Print | Connector::Blackhole | Connector::Tcp => {
             Ok(request.schema.clone())
         }
     }

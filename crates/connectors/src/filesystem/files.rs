@@ -19,7 +19,7 @@ use pelton_data::spelling::closest;
 
 /// A file to read.
 #[derive(Debug, Clone)]
-pub(super) struct InputFile {
+pub(crate) struct InputFile {
     /// Where it is.
     pub(super) path: PathBuf,
     /// The same for people, as the table's `path` has it.
@@ -157,6 +157,11 @@ impl InputFile {
             is_live: !metadata.is_file(),
             modified_millis: modified.map_or(0, |since| since.as_millis() as i64),
         }
+    }
+
+    /// Stands for an input that is no file.
+    pub(super) fn without_path(place: String) -> InputFile {
+        InputFile { path: PathBuf::new(), place, size: 0, is_live: true, modified_millis: 0 }
     }
 
     /// Stands for a file of `size` bytes that is not there.

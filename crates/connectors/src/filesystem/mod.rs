@@ -18,7 +18,7 @@ pub(crate) mod files;
 
 mod live;
 
-mod text_source;
+pub(crate) mod text_source;
 
 mod parquet_source;
 

@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use pelton_runtime::source::{Read, Source, SourceError};
 
 use super::files::{self, InputFile, problem};
-use super::live::{self, LiveReader};
+use super::live;
 use crate::format::compression;
 use crate::format::csv::Dialect;
 use crate::format::csv::split::CsvSplitter;
@@ -43,9 +43,14 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Lines of text in files.
 pub(super) struct TextSource {
+    reading: TextReading,
+    files: Vec<TextStream>,
+}
+
+/// How inputs of lines are read into the rows of a table.
+pub(crate) struct TextReading {
     format: TextFormat,
     shape: RowShape,
-    files: Vec<Partition>,
     chunk_bytes: usize,
     waker: Option<Waker>,
 }
@@ -60,7 +65,8 @@ pub(super) fn header(path: &Path, dialect: &Dialect) -> io::Result<Option<Vec<St
     Ok(CsvSplitter::first_row(dialect, text).map(|(names, _)| names))
 }
 
-enum Partition {
+/// An input of lines, and how far it has been read.
+pub(crate) enum TextStream {
     Unopened(InputFile),
     /// Its first row is not there yet.
     Opening(InputFile, Beginning),
@@ -69,7 +75,7 @@ enum Partition {
 }
 
 /// The first bytes of a file.
-pub(super) struct Beginning {
+pub(crate) struct Beginning {
     reader: Box<dyn io::Read + Send>,
     /// What the reader reads, where others may change it meanwhile.
     file: Option<OpenedFile>,
@@ -95,7 +101,7 @@ enum Filled {
 }
 
 /// A file that is being read.
-pub(super) struct OpenFile {
+pub(crate) struct OpenFile {
     place: String,
     reader: Box<dyn io::Read + Send>,
     /// What the reader reads, where others may change it meanwhile.
@@ -118,6 +124,15 @@ impl TextSource {
         files: Vec<InputFile>,
         format: TextFormat,
     ) -> Result<TextSource, ConnectorError> {
+        let files = files.into_iter().map(TextStream::Unopened).collect();
+        Ok(TextSource { reading: TextReading::new(request, format)?, files })
+    }
+}
+
+impl TextReading {
+    /// # Errors
+    /// Where the format has no values of a column's type.
+    pub(crate) fn new(request: &TableRequest, format: TextFormat) -> Result<TextReading, ConnectorError> {
         let shape = files::row_shape(request)?;
         for (index, field) in request.schema.fields().iter().enumerate() {
             let is_data = !request.metadata.contains_key(&index);
@@ -127,13 +142,51 @@ impl TextSource {
             }
         }
         check_raw(request, &format)?;
-        let files = files.into_iter().map(Partition::Unopened).collect();
-        Ok(TextSource { format, shape, files, chunk_bytes: CHUNK_BYTES, waker: request.host.waker.clone() })
+        Ok(TextReading { format, shape, chunk_bytes: CHUNK_BYTES, waker: request.host.waker.clone() })
+    }
+
+    /// Takes the next rows of an input.
+    pub(crate) fn read(&self, stream: &mut TextStream) -> Result<Read, SourceError> {
+        if let TextStream::Unopened(file) = stream {
+            let beginning = Beginning::open(file, self.waker.clone())?;
+            *stream = TextStream::Opening(file.clone(), beginning);
+        }
+        if let TextStream::Opening(file, beginning) = stream {
+            *stream = match OpenFile::start(beginning, file, &self.format, &self.shape, self.chunk_bytes)? {
+                Next::There(open) => TextStream::Open(open),
+                Next::Later => return Ok(self.wait()),
+                Next::End => TextStream::Ended,
+            };
+        }
+        let TextStream::Open(file) = stream else { return Ok(Read::End) };
+        match file.next_rows(self.chunk_bytes)? {
+            Next::There(chunk) => {
+                let decoder = file.decoder.clone();
+                Ok(Read::Chunk(Box::new(move || decoder.decode(chunk))))
+            }
+            Next::Later => Ok(self.wait()),
+            Next::End => {
+                *stream = TextStream::Ended;
+                Ok(Read::End)
+            }
+        }
+    }
+
+    /// Nothing is there now.
+    pub(crate) fn wait(&self) -> Read {
+        Read::Wait(live::wait(self.waker.as_ref()))
+    }
+}
+
+impl TextStream {
+    /// What comes from a reader, which has [`io::ErrorKind::WouldBlock`] for nothing now. `place` names it in messages.
+    pub(crate) fn of_reader(place: String, reader: Box<dyn io::Read + Send>) -> TextStream {
+        TextStream::Opening(InputFile::without_path(place), Beginning::of(reader))
     }
 }
 
 /// The format of lines has one column, a STRING.
-pub(super) fn check_raw(request: &TableRequest, format: &TextFormat) -> Result<(), ConnectorError> {
+pub(crate) fn check_raw(request: &TableRequest, format: &TextFormat) -> Result<(), ConnectorError> {
     if !matches!(format.kind, TextKind::Raw(_)) {
         return Ok(());
     }
@@ -180,30 +233,7 @@ impl Source for TextSource {
     }
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
-        let Some(state) = self.files.get_mut(partition) else { return Ok(Read::End) };
-        if let Partition::Unopened(file) = state {
-            let beginning = Beginning::open(file, self.waker.clone())?;
-            *state = Partition::Opening(file.clone(), beginning);
-        }
-        if let Partition::Opening(file, beginning) = state {
-            *state = match OpenFile::start(beginning, file, &self.format, &self.shape, self.chunk_bytes)? {
-                Next::There(open) => Partition::Open(open),
-                Next::Later => return Ok(Read::Wait(live::wait(self.waker.as_ref()))),
-                Next::End => Partition::Ended,
-            };
-        }
-        let Partition::Open(file) = state else { return Ok(Read::End) };
-        match file.next_rows(self.chunk_bytes)? {
-            Next::There(chunk) => {
-                let decoder = file.decoder.clone();
-                Ok(Read::Chunk(Box::new(move || decoder.decode(chunk))))
-            }
-            Next::Later => Ok(Read::Wait(live::wait(self.waker.as_ref()))),
-            Next::End => {
-                *state = Partition::Ended;
-                Ok(Read::End)
-            }
-        }
+        self.files.get_mut(partition).map_or(Ok(Read::End), |file| self.reading.read(file))
     }
 }
 
@@ -211,7 +241,7 @@ impl Beginning {
     fn open(file: &InputFile, waker: Option<Waker>) -> Result<Beginning, SourceError> {
         let input = |error: io::Error| SourceError::Input { place: file.place.clone(), problem: problem(&error) };
         if file.is_live {
-            let reader = LiveReader::open(&file.path, waker).map_err(input)?;
+            let reader = live::open(&file.path, waker).map_err(input)?;
             return Ok(Beginning::of(Box::new(reader)));
         }
         let opened = OpenedFile::open(&file.path).map_err(input)?;

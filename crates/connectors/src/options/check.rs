@@ -39,9 +39,14 @@ pub(super) fn groups_of(connector: &str, format: Option<&str>) -> Vec<&'static O
         Owner::Table => true,
         Owner::Connector => group.name == connector,
         Owner::Source => !matches!(connector, "print" | "blackhole"),
-        Owner::Format => connector == "filesystem" && format.is_none_or(|format| group.name == format),
+        Owner::Format => has_format(connector) && format.is_none_or(|format| group.name == format),
     };
     GROUPS.iter().filter(is_own).collect()
+}
+
+/// Whether the rows of a connector's tables have a format.
+fn has_format(connector: &str) -> bool {
+    matches!(connector, "filesystem" | "tcp")
 }
 
 impl OptionEntry {
@@ -79,7 +84,7 @@ fn unknown(
     let others = GROUPS.iter().filter(|group| !groups.contains(group));
     let other = others.into_iter().find(|group| group.options.iter().any(|entry| entry.name == name));
     match other {
-        Some(OptionGroup { of: Owner::Format, name: other, .. }) if connector == "filesystem" => {
+        Some(OptionGroup { of: Owner::Format, name: other, .. }) if has_format(connector) => {
             let format = format.unwrap_or_default();
             ConnectorError::option(
                 name,

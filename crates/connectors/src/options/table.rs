@@ -103,6 +103,7 @@ pub const GROUPS: &[OptionGroup] = &[
     OptionGroup { name: "ysb", of: Owner::Connector, options: YSB },
     OptionGroup { name: "print", of: Owner::Connector, options: PRINT },
     OptionGroup { name: "blackhole", of: Owner::Connector, options: &[] },
+    OptionGroup { name: "tcp", of: Owner::Connector, options: TCP },
     OptionGroup { name: "replay", of: Owner::Source, options: REPLAY },
     OptionGroup { name: "csv", of: Owner::Format, options: CSV },
     OptionGroup { name: "json", of: Owner::Format, options: JSON },
@@ -111,7 +112,7 @@ pub const GROUPS: &[OptionGroup] = &[
 ];
 
 /// The names of the connectors.
-pub const CONNECTOR_NAMES: &[&str] = &["filesystem", "nexmark", "hdes", "ysb", "datagen", "print", "blackhole"];
+pub const CONNECTOR_NAMES: &[&str] = &["filesystem", "nexmark", "hdes", "ysb", "datagen", "print", "blackhole", "tcp"];
 
 /// The names of the formats.
 pub const FORMAT_NAMES: &[&str] = &["csv", "json", "parquet", "raw"];
@@ -172,6 +173,14 @@ const TABLE: &[OptionEntry] = &[
     ),
 ];
 
+const ON_ERROR: OptionEntry = option(
+    "on-error",
+    Choice(&["fail", "skip"]),
+    "fail",
+    Read,
+    "What happens to a row that does not fit the table: the query fails, or the row is skipped and counted.",
+);
+
 const FILESYSTEM: &[OptionEntry] = &[
     option(
         "path",
@@ -187,14 +196,40 @@ const FILESYSTEM: &[OptionEntry] = &[
         Both,
         "The format of the files: `.csv` and `.tsv` are CSV, `.json`, `.jsonl` and `.ndjson` JSON, `.parquet` Parquet, each also with `.gz` or `.zst` behind it.",
     ),
-    option(
-        "on-error",
-        Choice(&["fail", "skip"]),
-        "fail",
-        Read,
-        "What happens to a row that does not fit the table: the query fails, or the row is skipped and counted.",
-    ),
+    ON_ERROR,
     option("source.monitor-interval", Duration, "", Read, "Not supported: a directory is read once."),
+];
+
+const TCP: &[OptionEntry] = &[
+    option("mode", Choice(&["connect", "listen"]), "connect", Both, "The table connects to a server, or is one."),
+    option(
+        "hostname",
+        Text,
+        "`127.0.0.1` where the table listens",
+        Both,
+        "The server to connect to, or the address to listen on. Required where the table connects.",
+    ),
+    option("port", Number, "", Both, "The port to connect to or to listen on, from 1 to 65535. Required."),
+    option("format", Choice(FORMAT_NAMES), "", Both, "The format of the rows: `csv`, `json` or `raw`. Required."),
+    option("byte-delimiter", Number, "10", Both, "The byte that ends each row; 10 is a line feed."),
+    option(
+        "on-close",
+        Choice(&["end", "reconnect"]),
+        "`end` where the table connects, `reconnect` where it listens",
+        Both,
+        "What follows the end of a connection: the end of the table, or an error where it is written, or else the next connection.",
+    ),
+    option("connections-max", Count, "16", Read, "Clients of a table that listens that are read at the same time."),
+    option(
+        "connect.retries-max",
+        Number,
+        "10",
+        Both,
+        "How often connecting is tried again, in pauses that double from 100 ms.",
+    ),
+    option("connect.backoff-max", Duration, "10 s", Both, "The longest pause between two attempts to connect."),
+    option("write.timeout", Duration, "1 min", Write, "A peer that takes no bytes for so long counts as gone."),
+    ON_ERROR,
 ];
 
 const CSV: &[OptionEntry] = &[

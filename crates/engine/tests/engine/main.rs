@@ -38,4 +38,6 @@ mod stage;
 #[cfg(unix)]
 mod starting;
 
+mod tcp;
+
 mod time;
