@@ -1,6 +1,6 @@
 //! A chunk that several subscribers read: the first that needs its rows decodes it.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -10,7 +10,7 @@ use pelton_data::{Block, Micros, Provenance};
 use super::Shared;
 use crate::memory::budget::{Budget, ChargedRows};
 use crate::source::{Chunk, Decoded, LeftOut, Rows, SourceError};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 
 pub(super) struct SharedChunk {
     /// The columns of the table that its rows have.

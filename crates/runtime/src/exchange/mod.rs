@@ -13,7 +13,7 @@ mod subscription;
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use arrow::array::RecordBatch;
 use arrow::compute::kernels::aggregate;
@@ -27,8 +27,8 @@ use self::chunk::SharedChunk;
 use self::subscription::Subscription;
 use crate::memory::budget::Budget;
 use crate::source::{Source, SourceError};
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicI64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crate::wake::Waker;
 
 /// Chunks of a partition that wait for a subscriber at most.
