@@ -38,7 +38,7 @@ pub const STATEMENTS: [&str; 30] = [
 pub const COMMANDS: [&str; 2] = ["help", "quit"];
 
 /// What SHOW shows.
-pub const SHOWN: [&str; 15] = [
+pub const SHOWN: [&str; 16] = [
     "TABLES",
     "VIEWS",
     "FUNCTIONS",
