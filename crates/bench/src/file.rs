@@ -30,6 +30,7 @@
 //! the reference `duckdb` is that.
 //!
 //! Cases of `queries` are drawn over how many there are, or with a line `over PARAMETER` over that number, which the cases give.
+//! With a line `compare sharing`, queries that read their tables together are compared with queries that read them alone; the tables have no end.
 //!
 //! A course has a line `rows` with the number of rows that pass, the table's over and over, and lines `steps COLUMN SHARE…`: in as many steps, which
 //! have as many rows each, that share of the column's values, in ten-thousandths, is 0 or more. They must be drawn from 0 to 9999, and less is
@@ -166,6 +167,8 @@ pub struct Benchmark {
     pub with_auto: bool,
     /// What queries are drawn over, where it is not their number.
     pub over: Option<String>,
+    /// Whether queries that read tables together are compared with queries that read them alone.
+    pub compares_sharing: bool,
     /// Of a course.
     pub course: CourseShape,
     /// Sizes and parameters, at least one.
@@ -234,6 +237,7 @@ impl Benchmark {
             with_windows: None,
             with_auto: false,
             over: None,
+            compares_sharing: false,
             course: CourseShape::default(),
             cases: Vec::new(),
             setup: lines[setup + 1..prepare.unwrap_or(before_duckdb)].join("\n"),
@@ -279,6 +283,7 @@ impl Benchmark {
             "with" if rest == "apart" => self.with_windows = Some("apart"),
             "with" if rest == "auto" => self.with_auto = true,
             "over" => self.over = Some(rest.to_string()),
+            "compare" if rest == "sharing" => self.compares_sharing = true,
             "reads" => {
                 self.table = words.next().ok_or("reads needs a table and its columns")?;
                 self.columns = words.collect();

@@ -27,14 +27,16 @@ pub(super) fn measure(benchmark: &Benchmark, arguments: &Arguments) -> Result<Ve
             for mode in in_turn(MODES.len(), repetition) {
                 let ((_, policy, data_passing), crowd) = (MODES[mode], &mut crowds[mode]);
                 let policy = PolicyName::named(policy).expect("it is a policy");
-                for (_, shown) in run(benchmark, case, arguments, policy, data_passing)? {
+                for (_, shown) in run(benchmark, case, arguments, Side { policy, data_passing, ..Side::default() })? {
                     crowd.add(shown);
                 }
             }
         }
         let [classical, ..] = &crowds;
         let classical = classical.rows_per_s.median();
-        crowds.iter_mut().for_each(|crowd| crowd.of_classical = Some(crowd.rows_per_s.median() / classical));
+        crowds
+            .iter_mut()
+            .for_each(|crowd| crowd.ratio_to = Some(("threads_and_queues", crowd.rows_per_s.median() / classical)));
         all.push((case, crowds));
     }
     if let Some(folder) = &arguments.plots {

@@ -34,19 +34,34 @@ pub(super) struct Shown {
     pub deciding_share: f64,
 }
 
-/// The policies in turn, or the `policies` that a case names, with commas between. It says how many `queries` there are.
-pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
-    let wanted = case.parameters.get("policies");
-    let is_wanted = |policy: &PolicyName| wanted.is_none_or(|names| names.split(',').any(|name| name == policy.name()));
-    let mut policies: Vec<_> = PolicyName::all().filter(is_wanted).map(|policy| (policy.name(), policy)).collect();
-    if wanted.is_none() {
-        policies.push((AGAIN, PolicyName::default()));
+/// How the queries of a run are executed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Side {
+    pub policy: PolicyName,
+    pub data_passing: &'static str,
+    /// Whether they read tables together: then these have no end.
+    pub sharing: Option<bool>,
+}
+
+impl Default for Side {
+    fn default() -> Side {
+        Side { policy: PolicyName::default(), data_passing: "blocks", sharing: None }
     }
-    let mut crowds: Vec<Vec<Crowd>> = policies.iter().map(|_| Vec::new()).collect();
+}
+
+/// With a line `compare sharing` queries that read their tables together, against queries that read them alone: the tables have no end. Else the policies in turn, or the `policies` that a case names, with commas between. It says how many `queries` there are.
+pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
+    let sides = match benchmark.compares_sharing {
+        true => [("shared", true), ("alone", false)]
+            .map(|(name, sharing)| (name, Side { sharing: Some(sharing), ..Side::default() }))
+            .to_vec(),
+        false => policies(case),
+    };
+    let mut crowds: Vec<Vec<Crowd>> = sides.iter().map(|_| Vec::new()).collect();
     for repetition in 0..arguments.repeat.max(1) {
-        for index in in_turn(policies.len(), repetition) {
-            let ((name, policy), crowds) = (policies[index], &mut crowds[index]);
-            let shown = run(benchmark, case, arguments, policy, "blocks")?;
+        for index in in_turn(sides.len(), repetition) {
+            let ((name, side), crowds) = (sides[index], &mut crowds[index]);
+            let shown = run(benchmark, case, arguments, side)?;
             if crowds.is_empty() {
                 let crowd = |(kind, _): &(String, _)| Crowd::new(benchmark, case, kind, name, arguments.workers);
                 crowds.extend(shown.iter().map(crowd));
@@ -54,7 +69,23 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
             crowds.iter_mut().zip(shown).for_each(|(crowd, (_, shown))| crowd.add(shown));
         }
     }
+    if let (true, [shared, alone]) = (benchmark.compares_sharing, &mut crowds[..]) {
+        for (shared, alone) in shared.iter_mut().zip(alone) {
+            shared.ratio_to = Some(("alone", shared.rows_per_s.median() / alone.rows_per_s.median()));
+        }
+    }
     Ok(crowds.into_iter().flatten().map(Figure::Crowd).collect())
+}
+
+/// The policies of a case, and the default one once more where these are all.
+fn policies(case: &Case) -> Vec<(&'static str, Side)> {
+    let wanted = case.parameters.get("policies");
+    let is_wanted = |policy: &PolicyName| wanted.is_none_or(|names| names.split(',').any(|name| name == policy.name()));
+    let mut policies: Vec<_> = PolicyName::all().filter(is_wanted).map(|policy| (policy.name(), policy)).collect();
+    if wanted.is_none() {
+        policies.push((AGAIN, PolicyName::default()));
+    }
+    policies.into_iter().map(|(name, policy)| (name, Side { policy, ..Side::default() })).collect()
 }
 
 /// So many sides in the order of a repetition, each at another place than before and behind another one: the machine is not the same at the end of a repetition as at
@@ -109,15 +140,17 @@ pub(super) fn run(
     benchmark: &Benchmark,
     case: &Case,
     arguments: &Arguments,
-    policy: PolicyName,
-    data_passing: &str,
+    side: Side,
 ) -> Result<Vec<(String, Shown)>, BenchError> {
     let statements = benchmark.statements(case, arguments.seconds, "");
     let session = Session::new();
     session.set("pelton.workers", &arguments.workers.to_string())?;
     session.set("pelton.tier", "compile")?;
-    session.set("pelton.policy", policy.name())?;
-    session.set("pelton.data-passing", data_passing)?;
+    session.set("pelton.policy", side.policy.name())?;
+    session.set("pelton.data-passing", side.data_passing)?;
+    if let Some(sharing) = side.sharing {
+        session.set("pelton.sharing", if sharing { "on" } else { "off" })?;
+    }
     for statement in session.prepare(&statements.setup)? {
         session.execute(&statement)?;
     }
@@ -146,6 +179,9 @@ pub(super) fn run(
         shown.push((kind, show(&from, &until, rate.filter(|_| is_paced(case)))?));
     }
     for query in kinds.into_iter().flatten() {
+        if side.sharing.is_some() {
+            query.control().abort();
+        }
         query.wait()?;
     }
     Ok(shown)

@@ -255,8 +255,8 @@ pub struct Crowd {
     pub decision_ns: Samples,
     /// All of them together, of the time of tasks.
     pub deciding_share: Samples,
-    /// Rows a second in those of threads and queues, where these were measured.
-    pub of_classical: Option<f64>,
+    /// Rows a second in those of another side, where one was measured.
+    pub ratio_to: Option<(&'static str, f64)>,
 }
 
 impl Crowd {
@@ -275,7 +275,7 @@ impl Crowd {
             behind_ms: Samples::default(),
             decision_ns: Samples::default(),
             deciding_share: Samples::default(),
-            of_classical: None,
+            ratio_to: None,
         }
     }
 
@@ -292,11 +292,10 @@ impl Crowd {
     fn json(&self) -> String {
         let Crowd { bench, case, kind, policy, workers, .. } = self;
         let kind = if kind.is_empty() { String::new() } else { format!(",\"kind\":\"{kind}\"") };
-        let of_classical =
-            self.of_classical.map_or(String::new(), |ratio| format!(",\"of_threads_and_queues\":{ratio:.3}"));
+        let ratio = self.ratio_to.map_or(String::new(), |(side, ratio)| format!(",\"of_{side}\":{ratio:.3}"));
         format!(
             "{{\"bench\":\"{bench}\",\"case\":\"{case}\"{kind},\"policy\":\"{policy}\",\"workers\":{workers},\"crowd_records_per_s\":{:.0},\
-             \"latency_mean_ms\":{:.3},\"latency_median_ms\":{:.3},\"latency_p99_ms\":{:.3},\"behind_ms\":{:.3},\"decision_ns\":{:.0},\"deciding_share\":{:.5}{of_classical}}}",
+             \"latency_mean_ms\":{:.3},\"latency_median_ms\":{:.3},\"latency_p99_ms\":{:.3},\"behind_ms\":{:.3},\"decision_ns\":{:.0},\"deciding_share\":{:.5}{ratio}}}",
             self.rows_per_s.median(),
             self.mean_ms.median(),
             self.median_ms.median(),
@@ -310,10 +309,10 @@ impl Crowd {
     fn text(&self) -> String {
         let Crowd { bench, case, kind, policy, workers, rows_per_s, p99_ms, .. } = self;
         let name = format!("{case} {kind}");
-        let of_classical = self.of_classical.map_or(String::new(), |ratio| format!("   {ratio:.2} of threads+queues"));
+        let ratio = self.ratio_to.map_or(String::new(), |(side, ratio)| format!("   {ratio:.2} of {side}"));
         format!(
             "{bench:<16} {name:<14} {policy:<15} {workers} {:>9.1} M/s ({:.1}–{:.1} M/s)   latency {:.3} ms, median {:.3} ms, p99 {:.3} ms ({:.3}–{:.3} ms), \
-             {:.1} ms behind at the end   {:.0} ns a decision, {:.2} %{of_classical}",
+             {:.1} ms behind at the end   {:.0} ns a decision, {:.2} %{ratio}",
             rows_per_s.median() / 1e6,
             rows_per_s.least() / 1e6,
             rows_per_s.most() / 1e6,
@@ -438,7 +437,7 @@ mod tests {
             behind_ms: Samples(vec![2.0]),
             decision_ns: Samples(vec![300.0]),
             deciding_share: Samples(vec![0.005]),
-            of_classical: Some(5.0),
+            ratio_to: Some(("threads_and_queues", 5.0)),
         };
         assert!(
             crowd
