@@ -5,7 +5,7 @@ use pelton_runtime::policy::PolicyName;
 
 use super::file::{Benchmark, Case};
 use super::plot::Picture;
-use super::queries::{in_turn, run};
+use super::queries::{Side, in_turn, run};
 use super::report::{Crowd, Figure};
 use super::{Arguments, BenchError};
 
