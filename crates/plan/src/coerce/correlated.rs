@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchemaRef, DataFusionError, JoinType, Result};
 use datafusion_expr::expr::{Exists, InSubquery};
@@ -35,6 +36,9 @@ pub(crate) fn prepare(plan: LogicalPlan, place: Option<Place>) -> Result<Logical
     });
     Ok(rewritten?.data)
 }
+
+/// The column of a subquery that is a value.
+const VALUE: &str = "__value";
 
 /// Whether a plan names columns of the query around it.
 fn is_correlated(plan: &LogicalPlan) -> bool {
@@ -101,26 +105,31 @@ impl Correlated {
         match expression {
             Expr::Exists(exists) if is_correlated(&exists.subquery.subquery) => self.exists(exists),
             Expr::InSubquery(membership) if is_correlated(&membership.subquery.subquery) => self.membership(membership),
-            Expr::ScalarSubquery(subquery) if is_correlated(&subquery.subquery) => self.value(subquery),
+            Expr::ScalarSubquery(subquery) => self.value(subquery),
             other => Ok(Transformed::no(other)),
         }
     }
 
     fn value(&self, subquery: Subquery) -> Result<Transformed<Expr>> {
         let plan = subquery.subquery.as_ref();
-        let Some(aggregated) = Aggregated::of(plan).filter(|aggregated| aggregated.having.is_some()) else {
-            self.check(plan, Top::Value)?;
-            return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
+        let having = Aggregated::of(plan).filter(|aggregated| aggregated.having.is_some() && is_correlated(plan));
+        let Some(aggregated) = having else {
+            return Ok(Transformed::yes(self.one_value(&subquery, plan.clone())?));
         };
         let value = self.one_value(&subquery, aggregated.without_having(plan)?)?;
         let value = when(self.has_row(&aggregated, &subquery)?, value).end()?;
         Ok(Transformed::yes(value))
     }
 
-    /// The value of an aggregation in the place of a subquery.
+    /// The value of an aggregation in the place of a subquery. It has a name that no column around it has.
     fn one_value(&self, subquery: &Subquery, aggregation: LogicalPlan) -> Result<Expr> {
         self.check(&aggregation, Top::Value)?;
-        Ok(Expr::ScalarSubquery(subquery.with_plan(Arc::new(aggregation))))
+        let column = aggregation.schema().columns().swap_remove(0);
+        let plan = match column.name == VALUE {
+            true => aggregation,
+            false => LogicalPlanBuilder::from(aggregation).project([Expr::Column(column).alias(VALUE)])?.build()?,
+        };
+        Ok(Expr::ScalarSubquery(subquery.with_plan(Arc::new(plan))))
     }
 
     /// Whether an aggregation in the place of a subquery has a row; never NULL.
@@ -259,9 +268,11 @@ impl Correlated {
                 let is_cast = |side: &Expr| matches!(side, Expr::Cast(cast) if matches!(*cast.expr, Expr::Column(_)));
                 let [left_type, right_type] = [left, right].map(|side| side.get_type(filter.input.schema()));
                 let (left_type, right_type) = (left_type?, right_type?);
-                let are_alike = left_type == right_type || (left_type.is_numeric() && right_type.is_numeric());
+                let are_both = |is_kind: fn(&DataType) -> bool| is_kind(&left_type) && is_kind(&right_type);
+                let is_instant = |data_type: &DataType| matches!(data_type, DataType::Timestamp(..));
+                let are_alike = left_type == right_type || are_both(DataType::is_numeric) || are_both(is_instant);
                 if is_cast(left) || is_cast(right) || !are_alike {
-                    let construct = "a correlated aggregation by columns of different types";
+                    let construct = "an equality of values of different types in a subquery that is a value";
                     let hint = "compare columns of the same type, or cast the outer one";
                     return Err(self.refused(construct, hint));
                 }

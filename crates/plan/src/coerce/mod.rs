@@ -1,7 +1,7 @@
 //! Types and values as Flink has them, in DataFusion's logical plan.
 //!
 //! Types of operands are made to agree (`optimize`, `flink_types`, `common_types`, `comparisons`, `decimals`, `literals`, `lengths`), casts and functions of instants go by the clocks of the
-//! session's zone (`zone`), the two zeros of floats are one (`zeros`), and expressions are simplified (`simplify`, `memberships`, `fractions`). INTERSECT and EXCEPT become aggregations (`set_operations`), subqueries joins (`subqueries`, `correlated`); what joins tables stands above the join (`flat_map_filters`).
+//! session's zone (`zone`), the two zeros of floats are one (`zeros`), and expressions are simplified (`simplify`, `memberships`, `fractions`). INTERSECT and EXCEPT become aggregations (`set_operations`), subqueries joins (`subqueries`, `subquery_values`, `correlated`); what joins tables stands above the join (`flat_map_filters`).
 
 pub(crate) mod common_types;
 
@@ -44,6 +44,8 @@ pub(crate) mod simplify;
 pub(crate) mod strictness;
 
 pub(crate) mod subqueries;
+
+pub(crate) mod subquery_values;
 
 pub(crate) mod zeros;
 

@@ -1,4 +1,5 @@
-//! Subqueries in expressions become joins: IN and EXISTS semi joins, NOT IN and NOT EXISTS anti joins, and one that has a single value a left join.
+//! Subqueries in expressions become joins: IN and EXISTS semi joins, NOT IN and NOT EXISTS anti joins, and one that has a single value a left join. IN and EXISTS
+//! inside of other expressions become values before (`subquery_values`).
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,6 +15,7 @@ use datafusion_optimizer::{Optimizer, OptimizerContext};
 use crate::bind::table_scan::is_bounded;
 use crate::coerce::correlated;
 use crate::coerce::simplify::CONFIGURATION;
+use crate::coerce::subquery_values::as_values;
 use crate::errors::{Place, PlanError, external};
 
 static RULES: LazyLock<Optimizer> = LazyLock::new(|| {
@@ -30,9 +32,13 @@ static SETTINGS: LazyLock<Arc<ConfigOptions>> = LazyLock::new(|| {
 /// The plan with joins in the place of subqueries, the first of which stands at `place`.
 pub(crate) fn as_joins(plan: LogicalPlan, place: Option<Place>) -> Result<LogicalPlan> {
     let mut has_subquery = false;
-    for_each_subquery(&plan, |subquery| {
+    for_each_subquery(&plan, |node, subquery| {
         has_subquery = true;
         match subquery {
+            _ if !matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Projection(_)) => {
+                let hint = "compute it in a subquery or view, and read that";
+                Err(external(PlanError::unsupported(place, "a subquery outside of SELECT, WHERE and HAVING", hint)))
+            }
             Expr::ScalarSubquery(query) if !has_one_row(&query.subquery) => {
                 let hint = "compute an aggregate in it, as in (SELECT MAX(x) FROM t)";
                 Err(external(PlanError::unsupported(place, "a subquery as a value, of more than one row,", hint)))
@@ -43,7 +49,8 @@ pub(crate) fn as_joins(plan: LogicalPlan, place: Option<Place>) -> Result<Logica
     if !has_subquery {
         return Ok(plan);
     }
-    let plan = correlated::prepare(plan, place)?;
+    // Of aggregations that are values already, and of those that they become.
+    let plan = correlated::prepare(as_values(correlated::prepare(plan, place)?, place)?, place)?;
     let context = OptimizerContext::new_with_config_options(SETTINGS.clone());
     let refused = || {
         let hint = "compare columns of both queries with =, and leave out LIMIT, or join with the subquery";
@@ -51,7 +58,7 @@ pub(crate) fn as_joins(plan: LogicalPlan, place: Option<Place>) -> Result<Logica
     };
     // What fails here is a plan that the rules have not finished.
     let plan = RULES.optimize(plan, &context, |_, _| {}).map_err(|_| refused())?;
-    for_each_subquery(&plan, |_| Err(refused()))?;
+    for_each_subquery(&plan, |_, _| Err(refused()))?;
     let rewritten = plan.transform_up(|node| match node {
         LogicalPlan::Join(join) if join.null_aware => not_in(join).map(Transformed::yes),
         other => Ok(Transformed::no(other)),
@@ -59,12 +66,12 @@ pub(crate) fn as_joins(plan: LogicalPlan, place: Option<Place>) -> Result<Logica
     Ok(rewritten.data)
 }
 
-fn for_each_subquery(plan: &LogicalPlan, mut visit: impl FnMut(&Expr) -> Result<()>) -> Result<()> {
+fn for_each_subquery(plan: &LogicalPlan, mut visit: impl FnMut(&LogicalPlan, &Expr) -> Result<()>) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         for expression in node.expressions() {
             expression.apply(|part| {
                 if let Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) = part {
-                    visit(part)?;
+                    visit(node, part)?;
                 }
                 Ok(TreeNodeRecursion::Continue)
             })?;

@@ -9,8 +9,8 @@ use datafusion_expr::planner::ContextProvider;
 use pelton_functions::UNNEST;
 use sqlparser::ast::{
     BinaryOperator, CastKind, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, JoinOperator, NamedWindowDefinition, NamedWindowExpr, Query, Select, Spanned, TableFactor, UnaryOperator,
-    Value, ValueWithSpan, Visit, Visitor, WindowSpec, WindowType,
+    Ident, JoinOperator, NamedWindowDefinition, NamedWindowExpr, Query, Select, Spanned, TableFactor, Value,
+    ValueWithSpan, Visit, Visitor, WindowSpec, WindowType,
 };
 use sqlparser::tokenizer::Span;
 
@@ -52,7 +52,7 @@ fn survey_node(
     around: Vec<Part>,
 ) -> Result<SourceLocations, PlanError> {
     let locations = SourceLocations { query: place, ..SourceLocations::default() };
-    let mut walk = Walk { context, locations, around, selects: Vec::new(), conditions: Vec::new() };
+    let mut walk = Walk { context, locations, around, selects: Vec::new() };
     match node.visit(&mut walk) {
         ControlFlow::Continue(()) => Ok(walk.locations),
         ControlFlow::Break(error) => Err(error),
@@ -66,8 +66,6 @@ struct Walk<'w, 'c> {
     around: Vec<Part>,
     /// Where the SELECTs stand that are being walked, each inside the one before.
     selects: Vec<Option<Place>>,
-    /// IN and EXISTS of queries by which rows are kept. They are known by their addresses, as equal ones may stand elsewhere.
-    conditions: Vec<*const Expr>,
 }
 
 /// A part of a query that others are inside of.
@@ -113,7 +111,6 @@ impl Visitor for Walk<'_, '_> {
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<PlanError> {
         self.selects.push(Place::of(select.span()));
         flow(check_select(select))?;
-        select.selection.iter().chain(&select.having).for_each(|condition| self.note_conditions(condition));
         self.context.foreign.borrow_mut().select(select);
         for NamedWindowDefinition(name, window) in &select.named_window {
             flow(self.check_named_window(name, window))?;
@@ -199,7 +196,6 @@ impl Visitor for Walk<'_, '_> {
         match expression {
             Expr::Subquery(_) if is_argument_of_window => ControlFlow::Continue(()),
             Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
-                let is_condition = self.conditions.contains(&std::ptr::from_ref(expression));
                 self.locations.subquery = self.locations.subquery.or(place);
                 self.locations.join = self.locations.join.or(place);
                 match expression {
@@ -207,25 +203,19 @@ impl Visitor for Walk<'_, '_> {
                         let hint = "join with a bounded table instead";
                         flow(Err(PlanError::unsupported(place, "a subquery in an expression", hint)))
                     }
-                    Expr::Subquery(_) => ControlFlow::Continue(()),
                     Expr::InSubquery { expr, .. } if matches!(expr.as_ref(), Expr::Tuple(_)) => {
                         let hint = "write EXISTS (SELECT 1 FROM t WHERE t.x = x AND t.y = y)";
                         flow(Err(PlanError::unsupported(place, "IN of several values", hint)))
                     }
-                    _ if is_condition => ControlFlow::Continue(()),
-                    _ => {
-                        let hint = "write it in WHERE or HAVING, by itself or with AND";
-                        flow(Err(PlanError::unsupported(
-                            place,
-                            "IN or EXISTS of a query as a part of an expression",
-                            hint,
-                        )))
-                    }
+                    _ => ControlFlow::Continue(()),
                 }
             }
-            Expr::AnyOp { .. } | Expr::AllOp { .. } => {
-                let hint = "write IN or EXISTS";
-                flow(Err(PlanError::unsupported(place, "ANY or ALL of a query", hint)))
+            Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => {
+                if matches!(**right, Expr::Subquery(_)) {
+                    return ControlFlow::Continue(());
+                }
+                let hint = "write a query behind it, or IN (…) or ARRAY_CONTAINS(array, value)";
+                flow(Err(PlanError::unsupported(place, "ANY or ALL of something else than a query", hint)))
             }
             Expr::Function(function) => {
                 let function_place = Place::of(function.name.span()).or(place);
@@ -281,15 +271,6 @@ fn counts_distinct_rows(function: &Function) -> bool {
     arguments.duplicate_treatment == Some(DuplicateTreatment::Distinct) && arguments.args.iter().any(is_all)
 }
 
-/// Whether an expression is IN or EXISTS of a query.
-fn is_membership(expression: &Expr) -> bool {
-    match expression {
-        Expr::Nested(inner) => is_membership(inner),
-        Expr::UnaryOp { op: UnaryOperator::Not, expr } => is_membership(expr),
-        other => matches!(other, Expr::Exists { .. } | Expr::InSubquery { .. }),
-    }
-}
-
 fn is_window_function(function: &Function) -> bool {
     let name = function.name.to_string();
     TABLE_FUNCTIONS.iter().any(|window| name.eq_ignore_ascii_case(window))
@@ -300,20 +281,6 @@ const WINDOW_FUNCTIONS: [&str; 8] =
     ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"];
 
 impl Walk<'_, '_> {
-    /// Notes IN and EXISTS of queries among the parts of a condition that are connected with AND.
-    fn note_conditions(&mut self, condition: &Expr) {
-        match condition {
-            Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
-                self.note_conditions(left);
-                self.note_conditions(right);
-            }
-            Expr::Nested(inner) => self.note_conditions(inner),
-            Expr::UnaryOp { op: UnaryOperator::Not, expr } if is_membership(expr) => self.note_conditions(expr),
-            other if is_membership(other) => self.conditions.push(std::ptr::from_ref(other)),
-            _ => {}
-        }
-    }
-
     fn part(&self, expression: &Expr) -> Part {
         let (is_choice, is_operation) = (is_choice(expression), is_operation(expression));
         let is_inside_constant =
