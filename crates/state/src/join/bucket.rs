@@ -14,7 +14,7 @@ use super::keys::KeyColumns;
 use crate::vector::prefetch;
 
 /// How many rows before its own the matches of a row are prefetched.
-const AHEAD: usize = 32;
+pub(super) const AHEAD: usize = 32;
 
 /// The immutable unit of join state (design, section 3, "Buckets"): columns, an index of their rows by key, and the range of their event times. A bounded
 /// table is one bucket; a window join has one for each slice and side; an interval join drops whole buckets when their times have passed.
@@ -144,7 +144,7 @@ impl Bucket {
         }
         for (at, matches) in found.iter().enumerate() {
             if let Some(ahead) = found.get(at + AHEAD) {
-                prefetch(self.list.as_ptr().wrapping_add(ahead.first as usize).cast());
+                self.prefetch_rows(ahead);
             }
             let rows = self.rows_of(matches);
             let unmatched = (rows.is_empty() && keep_unmatched).then_some(&UNMATCHED);
@@ -165,6 +165,12 @@ impl Bucket {
             assert_eq!(logical_type(key.data_type()), expected, "a key has the type of the indexed column");
         }
         self.index.find(&KeyColumns::new(keys.to_vec()), (selection, rows), &self.list, found);
+    }
+
+    /// Prefetches the rows that matches are.
+    #[inline(always)]
+    pub(super) fn prefetch_rows(&self, matches: &Matches) {
+        prefetch(self.list.as_ptr().wrapping_add(matches.first as usize).cast());
     }
 
     /// The rows that matches are.

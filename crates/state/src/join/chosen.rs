@@ -1,19 +1,19 @@
 //! Rows of several batches, by their numbers.
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
-use arrow::buffer::NullBuffer;
-use arrow::compute::{interleave, take};
+use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
+use arrow::compute::interleave;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use pelton_data::column::align_bits;
 
-use super::{BucketRow, UNMATCHED};
+use super::{BucketRow, gather};
 
 /// Numbered rows, as each column of their batches is taken.
 pub(super) enum ChosenRows<'a> {
     /// So many, none of which is there.
     Unmatched(usize),
-    OfOne(&'a RecordBatch, UInt32Array),
+    /// [`super::UNMATCHED`] is a NULL.
+    OfOne(&'a RecordBatch, Vec<u32>),
     OfSeveral {
         batches: &'a [RecordBatch],
         /// Batch and row; the batch behind all others is a NULL.
@@ -27,7 +27,7 @@ impl<'a> ChosenRows<'a> {
     pub fn new(batches: &'a [RecordBatch], rows: &[BucketRow]) -> ChosenRows<'a> {
         match batches {
             [] => ChosenRows::Unmatched(rows.len()),
-            [only] => ChosenRows::OfOne(only, row_numbers(rows)),
+            [only] => ChosenRows::OfOne(only, rows.iter().map(|row| row.row).collect()),
             several => {
                 let place = |row: &BucketRow| match *row {
                     BucketRow::UNMATCHED => (several.len(), 0),
@@ -46,7 +46,7 @@ impl<'a> ChosenRows<'a> {
     pub fn column(&self, column: usize, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
         let taken = match self {
             ChosenRows::Unmatched(count) => new_null_array(data_type, *count),
-            ChosenRows::OfOne(batch, rows) => take(batch.column(column), rows, None)?,
+            ChosenRows::OfOne(batch, rows) => gather(batch.column(column), rows),
             ChosenRows::OfSeveral { batches, rows, has_unmatched } => {
                 let unmatched = has_unmatched.then(|| new_null_array(batches[0].column(column).data_type(), 1));
                 let arrays = batches.iter().map(|batch| batch.column(column).as_ref()).chain(unmatched.as_deref());
@@ -55,15 +55,4 @@ impl<'a> ChosenRows<'a> {
         };
         Ok(align_bits(taken))
     }
-}
-
-/// Rows of one batch.
-fn row_numbers(rows: &[BucketRow]) -> UInt32Array {
-    let numbers: Vec<u32> = rows.iter().map(|row| row.row).collect();
-    if !numbers.contains(&UNMATCHED) {
-        return numbers.into();
-    }
-    let valid: NullBuffer = numbers.iter().map(|&row| row != UNMATCHED).collect();
-    let numbers: Vec<u32> = numbers.into_iter().map(|row| if row == UNMATCHED { 0 } else { row }).collect();
-    UInt32Array::new(numbers.into(), Some(valid))
 }

@@ -6,7 +6,7 @@ use super::keys::KeyColumns;
 use crate::vector::prefetch;
 
 /// Indexes of fewer bytes stay in the second-level cache, and are not prefetched.
-const CACHED_BYTES: usize = 1 << 20;
+pub(super) const CACHED_BYTES: usize = 1 << 20;
 
 /// How many keys before its own the element of a key is prefetched.
 const KEYS_AHEAD: usize = 64;

@@ -16,6 +16,9 @@ use crate::table::{KeyRows, pack_keys, widen_keys};
 /// Rows whose keys are computed at a time: these stay in the first-level cache.
 pub(super) const CHUNK_ROWS: usize = 1024;
 
+/// How many rows before its own what a key leads to is prefetched.
+const ROWS_AHEAD: usize = 64;
+
 /// One column for each key column, and which rows have a key.
 #[derive(Debug)]
 pub(super) struct KeyColumns {
@@ -56,12 +59,29 @@ impl KeyColumns {
 
     /// Visits those of `rows` that have a key, in their order, with the integer that it is.
     #[inline(always)]
-    pub fn for_each_integer(&self, rows: Range<usize>, mut visit: impl FnMut(u32, i64)) {
+    pub fn for_each_integer(&self, rows: Range<usize>, visit: impl FnMut(u32, i64)) {
+        self.for_each_integer_prefetching(rows, |_| {}, visit);
+    }
+
+    /// As [`KeyColumns::for_each_integer`]; `prefetch` gets each integer some rows before it is visited, and those of rows without a key.
+    #[inline(always)]
+    pub fn for_each_integer_prefetching(
+        &self,
+        rows: Range<usize>,
+        prefetch: impl Fn(i64),
+        mut visit: impl FnMut(u32, i64),
+    ) {
         let mut integers = Vec::new();
         for start in rows.clone().step_by(CHUNK_ROWS) {
             let chunk = start..rows.end.min(start + CHUNK_ROWS);
             widen_keys(&self.columns[0].slice(chunk.start, chunk.len()), None, &mut integers);
-            let with_rows = chunk.zip(&integers);
+            integers.iter().take(ROWS_AHEAD).for_each(|&key| prefetch(key));
+            let each = chunk.zip(&integers).enumerate().inspect(|(at, _)| {
+                if let Some(&ahead) = integers.get(at + ROWS_AHEAD) {
+                    prefetch(ahead);
+                }
+            });
+            let with_rows = each.map(|(_, with_row)| with_row);
             match &self.valid {
                 None => with_rows.for_each(|(row, &key)| visit(row as u32, key)),
                 Some(valid) => {

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::error::ArrowError;
 
 use super::UNMATCHED;
-use super::bucket::Bucket;
+use super::bucket::{AHEAD, Bucket};
 use super::chosen::ChosenRows;
 use super::index::Matches;
 
@@ -63,7 +63,11 @@ impl Search<'_> {
         }
         while self.row < self.rows && out_rows.len() < pairs_max {
             while self.bucket < self.buckets.len() && out_rows.len() < pairs_max {
-                let rows = self.buckets[self.bucket].rows_of(&self.found.of_buckets[self.bucket][self.row]);
+                let (of_bucket, found) = (&self.buckets[self.bucket], &self.found.of_buckets[self.bucket]);
+                if let Some(ahead) = found.get(self.row + AHEAD) {
+                    of_bucket.prefetch_rows(ahead);
+                }
+                let rows = of_bucket.rows_of(&found[self.row]);
                 let rows = &rows[self.passed..];
                 let taken = rows.len().min(pairs_max - out_rows.len());
                 let bucket = self.bucket as u32;

@@ -2,9 +2,10 @@
 
 use super::{Unit, parts, ranges};
 use crate::join::UNMATCHED;
-use crate::join::dense::{DenseIndex, DenseRows};
+use crate::join::dense::{CACHED_BYTES, DenseIndex, DenseRows};
 use crate::join::keys::KeyColumns;
 use crate::table::region::use_huge_pages;
+use crate::vector::prefetch;
 
 /// A dense index of this length is worth it for any number of rows.
 const LENGTH_FREE: u64 = 1 << 16;
@@ -131,19 +132,35 @@ impl DenseBuild {
     }
 }
 
-/// The element of a key, where it is one of those from `first` on.
+/// Visits the elements of the keys of all rows, as far as they are among those from the key `first` on. Elements that do not stay in the cache are prefetched.
 #[inline(always)]
-fn element(part: &mut [u32], first: i64, key: i64) -> Option<&mut u32> {
-    part.get_mut(key.wrapping_sub(first) as u64 as usize)
+fn for_each_element(keys: &KeyColumns, first: i64, part: &mut [u32], mut visit: impl FnMut(u32, &mut u32)) {
+    let (start, length) = (part.as_ptr(), part.len());
+    let place = |key: i64| key.wrapping_sub(first) as u64 as usize;
+    let visit = |row: u32, key: i64| {
+        if let Some(element) = part.get_mut(place(key)) {
+            visit(row, element);
+        }
+    };
+    if length * size_of::<u32>() <= CACHED_BYTES {
+        return keys.for_each_integer(0..keys.rows(), visit);
+    }
+    let ask = |key: i64| {
+        if place(key) < length {
+            prefetch(start.wrapping_add(place(key)).cast());
+        }
+    };
+    keys.for_each_integer_prefetching(0..keys.rows(), ask, visit);
 }
 
 /// Gives each key its row. Whether one has several.
 fn fill_rows(keys: &KeyColumns, first: i64, part: &mut [u32]) -> bool {
     part.fill(UNMATCHED);
     let mut have_several = false;
-    keys.for_each_integer(0..keys.rows(), |row, key| {
-        if let Some(element) = element(part, first, key) {
-            have_several |= *element != UNMATCHED;
+    for_each_element(keys, first, part, |row, element| {
+        // Where a key has several rows, all are counted anew.
+        if !have_several {
+            have_several = *element != UNMATCHED;
             *element = row;
         }
     });
@@ -152,20 +169,14 @@ fn fill_rows(keys: &KeyColumns, first: i64, part: &mut [u32]) -> bool {
 
 fn count_rows(keys: &KeyColumns, first: i64, part: &mut [u32]) {
     part.fill(0);
-    keys.for_each_integer(0..keys.rows(), |_, key| {
-        if let Some(element) = element(part, first, key) {
-            *element += 1;
-        }
-    });
+    for_each_element(keys, first, part, |_, element| *element += 1);
 }
 
 /// Lists the rows of each key from where they begin, which is where those of the part's first key do in `list`.
 fn list_rows(keys: &KeyColumns, first: i64, part: &mut [u32], list: &mut [u32]) {
     let before = part.first().copied().unwrap_or(0);
-    keys.for_each_integer(0..keys.rows(), |row, key| {
-        if let Some(next) = element(part, first, key) {
-            list[(*next - before) as usize] = row;
-            *next += 1;
-        }
+    for_each_element(keys, first, part, |row, next| {
+        list[(*next - before) as usize] = row;
+        *next += 1;
     });
 }
