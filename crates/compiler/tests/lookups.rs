@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
-use datafusion_physical_expr::expressions::col;
+use datafusion_expr::Operator;
+use datafusion_physical_expr::expressions::{binary, col};
 use pelton_compiler::{compile, entry_layout, interpret};
 use pelton_data::Block;
 use pelton_data::aggregate::Accumulator;
@@ -99,6 +100,34 @@ fn a_compiled_lookup_finds_rows_of_the_tables_that_it_is_given() {
             assert_eq!(lookups.shapes(), [shape]);
             assert_eq!(emitted(compiled.as_ref(), &lookups), expected, "compiled for {compiled_for:?}");
             assert_eq!(emitted(interpreted.as_ref(), &lookups), expected);
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many rows")]
+fn rows_of_tables_larger_than_the_cache_are_found() {
+    let (input, found) = (schema(&["k"]), schema(&["k", "g"]));
+    let mut program = program(false);
+    let sum = binary(col("k", &found).unwrap(), Operator::Plus, col("g", &found).unwrap(), &found).unwrap();
+    program.pipelines[0].target =
+        Target::Stream { columns: vec![col("k", &found).unwrap(), sum], schema: schema(&["k", "sum"]) };
+    let count = 600_000;
+    let keys: Vec<i64> = (0..5_000).map(|row| row * 7_919 % (count + 9)).collect();
+    let block = Block::new(RecordBatch::try_new(input, vec![Arc::new(Int64Array::from(keys.clone()))]).unwrap(), None);
+    let block = block.unwrap();
+    // In order, in the opposite order, and of keys that are far apart.
+    let tables = [(1, IN_ORDER), (-1, DENSE), (1 << 40, Shape { is_unique: true, ..Shape::default() })];
+    for (step, shape) in tables {
+        let ids: Vec<i64> = (0..count).map(|row| if step < 0 { count - 1 - row } else { row * step }).collect();
+        let lookups = table(&ids, &ids.iter().map(|id| id + 1).collect::<Vec<_>>());
+        assert_eq!(lookups.shapes(), [shape]);
+        let expected = keys.iter().filter(|&&key| key < count && (step < 2 || key == 0)).map(|key| (*key, 2 * key + 1));
+        let expected: Vec<(i64, i64)> = expected.collect();
+        for kernel in [compile(&program, 0, &[shape]).unwrap().kernel, interpret(&program, 0).unwrap()] {
+            let mut output = Vec::new();
+            kernel.emit(&[KernelInput::all(&block)], &lookups, &mut output, &mut Scratch::default()).unwrap();
+            assert_eq!(output.iter().flat_map(|batch| pairs(batch.columns())).collect::<Vec<_>>(), expected);
         }
     }
 }

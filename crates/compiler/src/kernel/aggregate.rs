@@ -20,6 +20,7 @@ use super::project::{Projected, Projection};
 use crate::fold::CountedRows;
 use crate::interpret::aggregate::find_entries;
 use crate::interpret::update::update;
+use crate::lower::ask::FAR_BYTES_MIN;
 
 /// Positions at a time where keys and entries are listed: both stay in the first-level cache.
 pub(super) const BATCH: usize = 2048;
@@ -400,9 +401,6 @@ fn kept<'a>(call: &'a Call<'_>, start: usize, end: usize) -> CountedRows<'a> {
         None => CountedRows::Range(call.first + start, call.first + end),
     }
 }
-
-/// Elements of dense tables and indexes are asked for ahead where they take more than this: a part of them, at least, is not in the second-level cache.
-pub(super) const FAR_BYTES_MIN: usize = 2 << 20;
 
 /// Runs the fused loop as far as the table is dense, and says how far that was. Where rows change a byte of their entry
 /// as well, the entries of a table that leaves the cache are found, and their lines fetched, before they are changed.

@@ -1,7 +1,7 @@
 //! Columns that come from memory: the lines that a loop is about to read are asked for while it computes the rows before.
 //!
 //! A processor reads ahead by itself where rows follow each other, but not enough of it where a loop does more than read: then it waits for memory and
-//! computes in turn. Cranelift has no instruction that asks for a line, so the driver does, between runs of the loop over few rows.
+//! computes in turn. Rows of a joined table are in no order at all. Cranelift has no instruction that asks for a line, so the driver does, between runs of the loop over few rows.
 
 use std::ops::Range;
 
@@ -17,8 +17,15 @@ const RUN_POSITIONS: usize = 64;
 /// How many positions before it is read a line is asked for: a few hundred nanoseconds.
 const AHEAD_POSITIONS: usize = 3 * RUN_POSITIONS;
 
-/// Columns of a block that a loop reads by row: where row 0 is, and bytes from one to the next.
-pub(super) type Columns = Vec<(*const u8, usize)>;
+/// A column that a loop reads, and that comes from memory.
+pub(super) struct FarColumn {
+    /// Where row 0 is,
+    pub(super) start: *const u8,
+    /// and bytes from one to the next.
+    pub(super) width: usize,
+    /// The lookup that finds its rows; `None` for a column of the block.
+    pub(super) lookup: Option<usize>,
+}
 
 /// Whether lines can be asked for.
 pub(super) const CAN_FETCH: bool = cfg!(target_arch = "x86_64");
@@ -27,7 +34,7 @@ pub(super) const CAN_FETCH: bool = cfg!(target_arch = "x86_64");
 ///
 /// # Safety
 /// As [`Code::run`].
-pub(super) unsafe fn run(code: &Code, call: &Call<'_>, columns: &Columns, frame: &mut CallFrame) -> Status {
+pub(super) unsafe fn run(code: &Code, call: &Call<'_>, columns: &[FarColumn], frame: &mut CallFrame) -> Status {
     let end = frame.count;
     let mut status = Status::Done;
     while status == Status::Done && frame.position < end {
@@ -46,10 +53,12 @@ pub(super) unsafe fn run(code: &Code, call: &Call<'_>, columns: &Columns, frame:
 }
 
 /// Asks for the rows of some positions.
-fn fetch(call: &Call<'_>, columns: &Columns, positions: Range<usize>) {
-    for &(start, width) in columns {
-        match &call.selection {
+fn fetch(call: &Call<'_>, columns: &[FarColumn], positions: Range<usize>) {
+    for &FarColumn { start, width, lookup } in columns {
+        let rows = lookup.map_or(call.selection.as_ref(), |lookup| Some(&call.matches[lookup]));
+        match rows {
             Some(rows) => {
+                // What is asked for a row without a match is not read.
                 rows[positions.clone()].iter().for_each(|&row| prefetch(start.wrapping_add(row as usize * width)))
             }
             None => {

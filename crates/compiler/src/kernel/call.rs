@@ -16,11 +16,12 @@ use pelton_state::join::{Bucket, Lookups};
 use pelton_state::kernel::{KernelError, KernelInput, Scratch};
 use pelton_state::table::Positions;
 
-use super::ahead::{self, Columns};
+use super::ahead::{self, FarColumn};
 use super::loops::{Loop, Shared};
 use super::primitive::Select;
 use super::spare::Spare;
 use crate::interpret::rows::{Found, Origin, Rows};
+use crate::lower::ask::FAR_BYTES_MIN;
 use crate::lower::function::{Effect, Variant, column_slot};
 use crate::lower::graph::{NodeId, Operation};
 use crate::select::{Level, append_rows};
@@ -68,8 +69,8 @@ pub(crate) struct Bound {
     held: Vec<(NodeId, ArrayRef)>,
     /// Bits that are set, for those that have more rows than blocks and tables.
     valid: Vec<Box<[u8]>>,
-    /// Those that can be fetched ahead.
-    of_block: Columns,
+    /// Those that are fetched ahead.
+    far: Vec<FarColumn>,
 }
 
 impl Bound {
@@ -79,7 +80,7 @@ impl Bound {
         self.matches.clear();
         self.held.clear();
         self.valid.clear();
-        self.of_block.clear();
+        self.far.clear();
     }
 }
 
@@ -251,27 +252,22 @@ impl<'a> Call<'a> {
         let shared = self.shared;
         let slots = shared.columns.len() + shared.foreign.len();
         let missing = ColumnPointer { values: std::ptr::null(), validity: std::ptr::null() };
-        let Bound { pointers, matches, variant, held, valid, of_block } = bound;
+        let Bound { pointers, matches, variant, held, valid, far } = bound;
         pointers.resize(slots, missing);
         let (mut all_valid, mut may_be_null) = (true, false);
         let mut rows = None;
         for &id in &code.reads {
-            let (array, is_of_block) = match shared.graph.node(id).operation {
-                Operation::Foreign(index) => (Cow::Owned(self.computed(index, &mut rows)?), false),
+            let (array, origin) = match shared.graph.node(id).operation {
+                Operation::Foreign(index) => (Cow::Owned(self.computed(index, &mut rows)?), None),
                 Operation::Column(index) => {
-                    let is_of_block = matches!(shared.origins[index], Origin::Block(_));
-                    may_be_null |= is_of_block && shared.columns[index].nullable;
-                    (self.column(index), is_of_block)
+                    let origin = shared.origins[index];
+                    may_be_null |= matches!(origin, Origin::Block(_)) && shared.columns[index].nullable;
+                    (self.column(index), Some(origin))
                 }
                 _ => unreachable!("only columns are read"),
             };
             all_valid &= array.null_count() == 0;
-            if self.fetches_ahead
-                && is_of_block
-                && let Some(layout) = Layout::of(array.data_type()).filter(|&layout| layout != Layout::Bits)
-            {
-                of_block.push((values_ptr(&**array), layout.width()));
-            }
+            far.extend(origin.and_then(|origin| self.far_column(&**array, origin)));
             pointers[column_slot(&shared.graph, id, shared.columns.len())] = self.pointer(&**array, valid);
             if let Cow::Owned(array) = array {
                 held.push((id, array));
@@ -284,6 +280,19 @@ impl<'a> Call<'a> {
         }
         *variant = Variant { all_valid, selected: self.selection.is_some(), asks: false };
         Ok(())
+    }
+
+    /// How a column is fetched ahead, where it is.
+    fn far_column(&self, array: &dyn Array, origin: Origin) -> Option<FarColumn> {
+        let width = Layout::of(array.data_type()).filter(|&layout| layout != Layout::Bits)?.width();
+        let (is_far, lookup) = match origin {
+            Origin::Block(_) => (self.fetches_ahead, None),
+            Origin::Lookup { lookup, .. } => {
+                let is_of_table = self.shared.tables[lookup].is_some();
+                (is_of_table && array.len() * width > FAR_BYTES_MIN, Some(lookup))
+            }
+        };
+        is_far.then(|| FarColumn { start: values_ptr(array), width, lookup })
     }
 
     /// A column of the block, which is shifted where machine code does not do that, or of a looked-up table.
@@ -387,7 +396,7 @@ impl<'a> Call<'a> {
         // SAFETY: the frame's columns, selection and lookup rows were set by `frame` and hold for the rows of this call;
         // the caller answers for the rest.
         let status = unsafe {
-            if self.fetches_ahead { ahead::run(compiled, self, &bound.of_block, frame) } else { compiled.run(frame) }
+            if bound.far.is_empty() { compiled.run(frame) } else { ahead::run(compiled, self, &bound.far, frame) }
         };
         self.status(code, status, frame)
     }

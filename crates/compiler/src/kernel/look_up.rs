@@ -6,10 +6,10 @@ use pelton_state::join::matching::Retain;
 use pelton_state::join::{Bucket, DensePlaces};
 use pelton_state::kernel::KernelError;
 
-use super::aggregate::FAR_BYTES_MIN;
 use super::call::{Call, outputs};
 use super::loops::Loop;
 use crate::interpret::flat_map::FlatMap;
+use crate::lower::ask::FAR_BYTES_MIN;
 use crate::lower::function::Effect;
 
 /// Whether a loop with [`Effect::Probe`] finds rows in places like these.

@@ -15,6 +15,9 @@ use super::frame::Function;
 use super::function::{Effect, Number, Place, ROWS_PER_TURN, Recipe, arguments, block, indexed, plus};
 use super::graph::{Graph, NodeId, Operation};
 
+/// Tables, indexes and columns that take more than this are asked for ahead: a part of them, at least, is not in the second-level cache.
+pub(crate) const FAR_BYTES_MIN: usize = 2 << 20;
+
 /// How many rows before it is read or changed the line of an element is asked for: some hundred nanoseconds.
 pub(super) const ROWS_AHEAD: i64 = 96;
 
