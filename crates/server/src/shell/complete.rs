@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn options_are_offered_in_with() {
         let create = |options: &str| offered(&format!("CREATE TABLE t (id INT, `a b` DECIMAL(3, 1)) WITH ({options}"));
-        assert_eq!(create("'conn|"), ["connector'"]);
+        assert_eq!(create("'connector|"), ["connector'"]);
         assert_eq!(create("'connector' = 'f|"), ["filesystem'"]);
         assert_eq!(create("'connector' = 'filesystem', 'for|"), ["format'"]);
         assert_eq!(create("'connector' = 'filesystem', 'format' = 'j|')"), ["json"]);
