@@ -72,6 +72,9 @@ pub struct ShellArguments {
     /// How rows are printed
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
+    /// Execute the statements on a server, `pelton serve`, and not in this process
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "workers")]
+    pub connect: Option<String>,
     /// Threads that do the work; all that the process may use where not given
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub workers: Option<u64>,
@@ -109,7 +112,7 @@ pub struct ServeArguments {
     /// The address and the port to listen on; port 0 takes a free one. Whoever reaches it may do everything: only addresses of this machine are allowed
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5433")]
     pub postgres: SocketAddr,
-    /// Execute the statements of a file first
+    /// Execute the statements of a file first; inserts become jobs
     #[arg(short = 'f', long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Clients that may be connected at the same time

@@ -8,6 +8,8 @@ mod scan;
 
 mod shell;
 
+mod connect;
+
 mod lateness;
 
 mod absence;
@@ -67,5 +69,5 @@ fn main() -> ExitCode {
 /// The command where none is given: the shell, if there are statements for it or somebody can type and read there.
 fn shell_without_command(arguments: ShellArguments) -> Option<Command> {
     let has_statements = arguments.statements.is_some() || arguments.file.is_some();
-    (has_statements || shell::has_terminal()).then_some(Command::Sql(arguments))
+    (has_statements || shell::terminal::is_there()).then_some(Command::Sql(arguments))
 }

@@ -18,7 +18,7 @@ use crate::output::{output, say};
 use crate::print::{Printer, count, short};
 use crate::script::Script;
 use crate::shell::BackgroundJobs;
-use crate::stop::{self, Interrupt};
+use crate::stop::{self, Interrupt, Interrupted};
 
 /// How often a long insert says how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ pub struct Execution {
 /// `pelton run`
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let session = new_session(arguments.workers)?;
-    stop::listen(&session, Interrupt::EndsProgram)?;
+    stop::listen(Interrupted::Queries(session.clone()), Interrupt::EndsProgram)?;
     let script = Script::read(&arguments.script)?;
     let RunArguments { format, status, .. } = *arguments;
     execute(&session, &script, &Execution { format, status, is_interactive: false, background: None })
@@ -95,7 +95,7 @@ pub fn execute(session: &Session, script: &Script, execution: &Execution) -> Res
 /// Explains each query of a script; definitions are executed, so that later queries know them.
 pub fn explain(arguments: &ScriptArguments) -> Result<(), Failure> {
     let session = Session::new();
-    stop::listen(&session, Interrupt::EndsProgram)?;
+    stop::listen(Interrupted::Queries(session.clone()), Interrupt::EndsProgram)?;
     let script = Script::read(arguments)?;
     for statement in script.statements(&session)? {
         if let Some(text) = session.explain(&statement).map_err(|error| script.failure(&error, &statement))? {
@@ -212,11 +212,12 @@ fn status(session: &Session) {
 }
 
 /// Characters that fit in a line of the terminal.
-fn terminal_columns() -> Option<usize> {
+pub fn terminal_columns() -> Option<usize> {
     crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
 }
 
-fn report_rows(printer: &Printer, elapsed: Duration) {
+/// Says how many rows were printed, and how long that took.
+pub fn report_rows(printer: &Printer, elapsed: Duration) {
     let rows = match printer.rows() {
         1 => "1 row".to_owned(),
         rows => format!("{} rows", count(rows as u64)),

@@ -108,6 +108,24 @@ impl Script {
         }
     }
 
+    /// The statements themselves.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A failure at a character of the text, counted from 1.
+    pub fn failure_at(&self, message: String, character: usize) -> Failure {
+        let before: String = self.text.chars().take(character.saturating_sub(1)).collect();
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() as u64 + 1;
+        let place = Place { line: before.matches('\n').count() as u64 + 1, column };
+        self.located_at(message, place, String::new())
+    }
+
+    fn located_at(&self, message: String, place: Place, story: String) -> Failure {
+        let line = self.text.lines().nth(place.line.saturating_sub(1) as usize).unwrap_or_default().to_string();
+        Box::new(Located { message, script: self.name.clone(), place, line, story })
+    }
+
     fn at(&self, error: &Error, start: Place) -> Failure {
         let message = error.to_string();
         let (message, place) = match error.place() {
@@ -121,12 +139,11 @@ impl Script {
             // What is wrong is in the input, and not in the statement that reads it.
             return Box::new(InputRow::new(message, (file, row), (column, value), (&self.name, place)));
         }
-        let line = self.text.lines().nth(place.line.saturating_sub(1) as usize).unwrap_or_default().to_string();
         let story = match error {
             Error::Analyzed { story, .. } => story.clone(),
             _ => String::new(),
         };
-        Box::new(Located { message, script: self.name.clone(), place, line, story })
+        self.located_at(message, place, story)
     }
 }
 

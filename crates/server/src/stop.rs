@@ -12,8 +12,10 @@ use pelton::Session;
 use pelton::progress::Progress;
 use pelton::query::QueryControl;
 
+use crate::connect::Canceller;
 use crate::failure::EXIT_INTERRUPTED;
-use crate::{output, shell};
+use crate::output;
+use crate::shell::terminal;
 
 /// What ends at once ends in less; what then still goes on waits for something that may never come.
 const ENDING_MAX: Duration = Duration::from_millis(300);
@@ -34,12 +36,21 @@ pub enum Interrupt {
     EndsStatement,
 }
 
+/// What runs that Ctrl-C ends.
+pub enum Interrupted {
+    /// Queries of this process.
+    Queries(Session),
+    /// A statement that a server executes.
+    Statement(Canceller),
+}
+
 /// Listens for Ctrl-C from now on.
-pub fn listen(session: &Session, interrupt: Interrupt) -> Result<(), ctrlc::Error> {
-    let session = session.clone();
-    ctrlc::set_handler(move || match interrupt {
-        Interrupt::EndsProgram => end_program(&session),
-        Interrupt::EndsStatement => end_statement(&session),
+pub fn listen(interrupted: Interrupted, interrupt: Interrupt) -> Result<(), ctrlc::Error> {
+    ctrlc::set_handler(move || match (interrupt, &interrupted) {
+        (Interrupt::EndsProgram, Interrupted::Queries(session)) => end_program(session),
+        // The server ends the statement when its client has gone.
+        (Interrupt::EndsProgram, Interrupted::Statement(_)) => process::exit(EXIT_INTERRUPTED.into()),
+        (Interrupt::EndsStatement, interrupted) => end_statement(interrupted),
     })
 }
 
@@ -58,11 +69,11 @@ fn end_program(session: &Session) {
 
 /// The first Ctrl-C drains the statement's queries, the second ends them at once, and the third ends the program.
 /// At the prompt Ctrl-C is a key: there a signal is one to end the program.
-fn end_statement(session: &Session) {
+fn end_statement(interrupted: &Interrupted) {
     let before = ASKED.fetch_add(1, Ordering::SeqCst);
     let executes = EXECUTES.load(Ordering::SeqCst);
-    if before > 1 || (!executes && shell::is_at_prompt()) {
-        shell::restore_terminal();
+    if before > 1 || (!executes && terminal::is_at_prompt()) {
+        terminal::restore();
         process::exit(EXIT_INTERRUPTED.into());
     }
     // The statement may have ended just before.
@@ -71,7 +82,10 @@ fn end_statement(session: &Session) {
     }
     // The terminal has shown ^C: what is printed from now on begins on a line of its own.
     output::say!("");
-    end(queries(session), before);
+    match interrupted {
+        Interrupted::Queries(session) => end(queries(session), before),
+        Interrupted::Statement(canceller) => canceller.cancel(),
+    }
 }
 
 fn end(queries: Vec<QueryControl>, asked_before: usize) {

@@ -60,7 +60,7 @@ struct Demo {
 /// Runs the demo until `q`, Ctrl-C or the end of its time.
 pub fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let session = Session::new();
-    stop::listen(&session, stop::Interrupt::EndsProgram)?;
+    stop::listen(stop::Interrupted::Queries(session.clone()), stop::Interrupt::EndsProgram)?;
     let workers = arguments.workers.unwrap_or(thread::available_parallelism().map_or(1, usize::from) as u64);
     session.set("pelton.workers", &workers.to_string())?;
     let query = session.sql(&bids::script(arguments.rate))?;

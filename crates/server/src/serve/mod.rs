@@ -24,15 +24,15 @@ use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pelton::Engine;
+use pelton::{Engine, Outcome, Session};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::arguments::{Format, ServeArguments};
+use crate::arguments::ServeArguments;
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::output::say;
-use crate::run::{Execution, execute, new_session};
+use crate::run::new_session;
 use crate::script::Script;
 use jobs::Jobs;
 use wire::{Stopping, stopped};
@@ -66,8 +66,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     check_address(arguments.postgres)?;
     let session = new_session(arguments.workers)?;
     if let Some(file) = &arguments.file {
-        let execution = Execution { format: Format::Table, status: None, is_interactive: false, background: None };
-        execute(&session, &Script::of_file(file)?, &execution)?;
+        execute_first(&session, &Script::of_file(file)?)?;
     }
     let server = Arc::new(Server::new(session.engine().clone(), arguments.connections_max));
     listen_for_signals(server.clone())?;
@@ -78,6 +77,20 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     runtime.block_on(server.run(arguments.postgres))?;
     // What still waits for a client or a file need not end.
     runtime.shutdown_timeout(FAREWELL_MAX);
+    Ok(())
+}
+
+/// Executes statements before there are clients. Inserts become jobs.
+fn execute_first(session: &Session, script: &Script) -> Result<(), Failure> {
+    for statement in script.statements(session)? {
+        match session.execute(&statement).map_err(|error| script.failure(&error, &statement))? {
+            Outcome::Noted(note) => say!("{note}"),
+            Outcome::Running(query) => {
+                query.detach().map_err(|error| script.failure(&error, &statement))?;
+            }
+            Outcome::Done | Outcome::Rows(_) => {}
+        }
+    }
     Ok(())
 }
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use pelton::arrow::util::display::array_value_to_string;
-use pelton::job::JobState;
-use pelton::{Outcome, Session, identifier, suggest};
+use pelton::{identifier, suggest};
 
+use super::backend::Backend;
 use super::keywords::{AFTER_FROM, COMMANDS, KEYWORDS, SHOWN, STATEMENTS};
 use crate::scan::{Kind, Token, is_in_word, scan};
 
@@ -18,7 +17,7 @@ pub struct Completion {
 }
 
 /// What can stand at a byte of a text.
-pub fn complete(session: &Session, text: &str, cursor: usize) -> Completion {
+pub fn complete(backend: &Backend, text: &str, cursor: usize) -> Completion {
     let before = &text[..cursor];
     let tokens = scan(before);
     let begin = tokens.iter().rposition(|token| token.is(";")).map_or(0, |semicolon| semicolon + 1);
@@ -27,39 +26,38 @@ pub fn complete(session: &Session, text: &str, cursor: usize) -> Completion {
     let is_touching = |token: &Token| token.range.end == cursor && (token.kind == Kind::Word || !token.is_closed);
     let last = if statement.last().is_some_and(is_touching) { statement.pop() } else { None };
     match last {
-        None => named(session, text, &statement, "", cursor),
-        Some(word) if word.kind == Kind::Word => named(session, text, &statement, word.text, word.range.start),
+        None => named(backend, text, &statement, "", cursor),
+        Some(word) if word.kind == Kind::Word => named(backend, text, &statement, word.text, word.range.start),
         Some(name) if name.kind == Kind::Name => {
             let prefix = &name.text[1..];
-            let (columns, tables) = (columns_at(session, text, &statement, cursor), tables(session));
+            let (columns, tables) = (columns_at(backend, text, &statement, cursor), tables(backend));
             let names = columns.into_iter().chain(tables).map(|name| identifier(&name));
             starting_with(names, &format!("`{prefix}"), name.range.start)
         }
-        Some(string) if string.kind == Kind::Text => in_string(session, text, &statement, &string, cursor),
+        Some(string) if string.kind == Kind::Text => in_string(backend, text, &statement, &string, cursor),
         Some(_) => Completion::default(),
     }
 }
 
 /// Names and keywords that begin with a prefix.
-fn named(session: &Session, text: &str, before: &[Token], prefix: &str, start: usize) -> Completion {
+fn named(backend: &Backend, text: &str, before: &[Token], prefix: &str, start: usize) -> Completion {
     let Some(previous) = before.last() else {
         return words(STATEMENTS.into_iter().chain(COMMANDS), prefix, start);
     };
     if previous.is(".") {
-        return names(columns_at(session, text, before, start), prefix, start);
+        return names(columns_at(backend, text, before, start), prefix, start);
     }
     if before.len() == 1 && (previous.is("SET") || previous.is("RESET")) {
-        let quoted = settings(session).into_iter().map(|key| format!("'{key}'"));
+        let quoted = settings(backend).into_iter().map(|key| format!("'{key}'"));
         return starting_with(quoted, &format!("'{prefix}"), start);
     }
     if before.len() == 1 && previous.is("SHOW") {
         return words(SHOWN.into_iter(), prefix, start);
     }
     if before.len() == 2 && previous.is("JOB") {
-        let running = session.engine().jobs().into_iter().filter(|job| job.state() == JobState::Running);
-        return names(running.map(|job| job.name().to_owned()), prefix, start);
+        return names(backend.running_jobs(), prefix, start);
     }
-    let tables = tables(session);
+    let tables = tables(backend);
     const NAMES_A_TABLE: [&str; 7] = ["FROM", "JOIN", "INTO", "TABLE", "VIEW", "DESCRIBE", "DESC"];
     if NAMES_A_TABLE.iter().any(|word| previous.is(word)) {
         let mut found = names(tables, prefix, start);
@@ -68,11 +66,11 @@ fn named(session: &Session, text: &str, before: &[Token], prefix: &str, start: u
         }
         return found;
     }
-    let columns = columns_at(session, text, before, start);
+    let columns = columns_at(backend, text, before, start);
     let mut found = names(columns.into_iter().chain(tables), prefix, start);
     // All keywords and functions at once would help nobody.
     if !prefix.is_empty() {
-        let functions = listed(session, "SHOW FUNCTIONS");
+        let functions = backend.listed("SHOW FUNCTIONS");
         let functions = functions.iter().map(|function| format!("{function}("));
         let all: BTreeSet<String> = functions.chain(KEYWORDS.map(str::to_owned)).collect();
         found.texts.extend(words(all.iter().map(String::as_str), prefix, start).texts);
@@ -81,13 +79,13 @@ fn named(session: &Session, text: &str, before: &[Token], prefix: &str, start: u
 }
 
 /// What a string can hold: the key of a setting, or the path of a file.
-fn in_string(session: &Session, text: &str, before: &[Token], string: &Token, cursor: usize) -> Completion {
+fn in_string(backend: &Backend, text: &str, before: &[Token], string: &Token, cursor: usize) -> Completion {
     let (quote, content, start) = (&string.text[..1], &string.text[1..], string.range.start + 1);
     let end = if text[cursor..].starts_with(quote) { "" } else { quote };
     if let [only] = before
         && (only.is("SET") || only.is("RESET"))
     {
-        let keys = settings(session).into_iter().filter(|key| key.starts_with(content));
+        let keys = settings(backend).into_iter().filter(|key| key.starts_with(content));
         return Completion { start, texts: keys.map(|key| format!("{key}{end}")).collect() };
     }
     let Some(opening) = opening_of_options(before) else { return paths(content, start, end) };
@@ -171,8 +169,8 @@ fn paths(prefix: &str, start: usize, end: &str) -> Completion {
 
 /// Columns that a name at a byte can mean: of the table or alias before a point, or else of the tables that the statement
 /// names, or of all where it names none yet.
-fn columns_at(session: &Session, text: &str, before: &[Token], at: usize) -> Vec<String> {
-    let known = tables(session);
+fn columns_at(backend: &Backend, text: &str, before: &[Token], at: usize) -> Vec<String> {
+    let known = tables(backend);
     let statement = statement_around(text, at);
     let named = tables_of(&statement, &known);
     let mut wanted: Vec<String> = match before {
@@ -185,7 +183,7 @@ fn columns_at(session: &Session, text: &str, before: &[Token], at: usize) -> Vec
     };
     wanted.sort();
     wanted.dedup();
-    let describe = |table: String| listed(session, &format!("DESCRIBE {}", identifier(&table)));
+    let describe = |table: String| backend.listed(&format!("DESCRIBE {}", identifier(&table)));
     let columns: BTreeSet<String> = wanted.into_iter().flat_map(describe).collect();
     columns.into_iter().collect()
 }
@@ -213,21 +211,12 @@ fn tables_of(statement: &[Token], known: &[String]) -> Vec<(String, String)> {
     found
 }
 
-fn tables(session: &Session) -> Vec<String> {
-    listed(session, "SHOW TABLES")
+fn tables(backend: &Backend) -> Vec<String> {
+    backend.listed("SHOW TABLES")
 }
 
-fn settings(session: &Session) -> Vec<String> {
-    listed(session, "SET")
-}
-
-/// The first column of what a statement shows.
-fn listed(session: &Session, statement: &str) -> Vec<String> {
-    let Ok(statements) = session.prepare(statement) else { return Vec::new() };
-    let Some(Ok(Outcome::Rows(rows))) = statements.first().map(|statement| session.execute(statement)) else {
-        return Vec::new();
-    };
-    (0..rows.num_rows()).filter_map(|row| array_value_to_string(rows.column(0), row).ok()).collect()
+fn settings(backend: &Backend) -> Vec<String> {
+    backend.listed("SET")
 }
 
 /// Keywords and functions, in small letters where those are typed.
@@ -260,9 +249,11 @@ fn spelt(name: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pelton::Session;
+
     use super::*;
 
-    fn session() -> Session {
+    fn backend() -> Backend {
         let session = Session::new();
         let script = "CREATE TABLE trades (price DOUBLE, product STRING, `order` INT) WITH ('connector' = 'datagen');
              CREATE TABLE bids (bidder INT, price INT) WITH ('connector' = 'datagen');
@@ -270,13 +261,13 @@ mod tests {
         for statement in session.prepare(script).expect("statements") {
             session.execute(&statement).expect("a definition");
         }
-        session
+        Backend::Session(session)
     }
 
     /// What is offered at the mark `|`.
     fn offered(text: &str) -> Vec<String> {
         let cursor = text.find('|').expect("a mark");
-        complete(&session(), &text.replacen('|', "", 1), cursor).texts
+        complete(&backend(), &text.replacen('|', "", 1), cursor).texts
     }
 
     #[test]

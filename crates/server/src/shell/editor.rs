@@ -5,7 +5,6 @@ use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
 
-use pelton::Session;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
@@ -15,6 +14,7 @@ use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
 use super::Command;
+use super::backend::Backend;
 use super::complete::complete;
 use super::keywords::KEYWORDS;
 use crate::failure::Failure;
@@ -43,10 +43,10 @@ pub struct LineEditor {
 }
 
 impl LineEditor {
-    pub fn new(session: &Session) -> Result<LineEditor, Failure> {
+    pub fn new(backend: &Backend) -> Result<LineEditor, Failure> {
         let config = Config::builder().completion_type(CompletionType::List).max_history_size(HISTORY_MAX)?.build();
         let mut editor = Editor::with_config(config)?;
-        editor.set_helper(Some(SqlHelper { session: session.clone(), lines_before: String::new() }));
+        editor.set_helper(Some(SqlHelper { backend: backend.clone(), lines_before: String::new() }));
         let history_file = history_file();
         if let Some(file) = &history_file {
             // A first session has none.
@@ -111,7 +111,7 @@ fn create_private(file: &std::path::Path) -> io::Result<()> {
 
 /// What the editor asks about a line.
 struct SqlHelper {
-    session: Session,
+    backend: Backend,
     /// The lines of the statement that were typed before this one.
     lines_before: String,
 }
@@ -121,7 +121,7 @@ impl Completer for SqlHelper {
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
         let before = self.lines_before.len();
-        let completion = complete(&self.session, &format!("{}{line}", self.lines_before), before + at);
+        let completion = complete(&self.backend, &format!("{}{line}", self.lines_before), before + at);
         // A string that began on another line stays as it is.
         let is_here = completion.start >= before;
         Ok(if is_here { (completion.start - before, completion.texts) } else { (at, Vec::new()) })

@@ -3,6 +3,8 @@
 //! `crate::scan` cuts what is typed into tokens, so that `editor` knows when statements are complete, and `complete` what the
 //! cursor stands in.
 
+mod backend;
+
 mod keywords;
 
 mod complete;
@@ -11,20 +13,22 @@ mod editor;
 
 mod background;
 
-use std::io::{self, IsTerminal, Write};
+pub mod terminal;
+
+use std::io::Write;
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum;
-use pelton::Session;
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::arguments::{Format, ShellArguments};
+use crate::connect::Client;
 use crate::failure::Failure;
 use crate::output::{output, reader_has_gone, say};
-use crate::run::{Execution, execute, new_session};
+use crate::run::{Execution, new_session};
 use crate::script::Script;
-use crate::stop::{self, Interrupt};
+use crate::stop::{self, Interrupt, Interrupted};
+use backend::Backend;
 pub use background::BackgroundJobs;
 use editor::{Input, LineEditor};
 
@@ -75,43 +79,22 @@ impl Command {
     }
 }
 
-/// The terminal's mode at the start. The line editor has another one while it reads.
-static TERMINAL: Mutex<Option<Termios>> = Mutex::new(None);
-
-/// Whether somebody can type and read.
-pub fn has_terminal() -> bool {
-    io::stdin().is_terminal() && io::stdout().is_terminal()
-}
-
-/// Gives the terminal the mode it had at the start.
-pub fn restore_terminal() {
-    if let Some(mode) = TERMINAL.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-        // A terminal that is gone has no mode.
-        let _ = tcsetattr(io::stdin(), OptionalActions::Now, mode);
-    }
-}
-
-/// Whether the line editor reads: then the terminal makes keys of what are signals otherwise.
-pub fn is_at_prompt() -> bool {
-    tcgetattr(io::stdin()).is_ok_and(|mode| !mode.local_modes.contains(LocalModes::ISIG))
-}
-
 /// `pelton sql`
 pub fn shell(arguments: &ShellArguments) -> Result<(), Failure> {
-    let is_interactive = arguments.statements.is_none() && has_terminal();
-    let session = new_session(arguments.workers)?;
+    let is_interactive = arguments.statements.is_none() && terminal::is_there();
+    let (backend, interrupted) = backend(arguments)?;
     let interrupt = if is_interactive { Interrupt::EndsStatement } else { Interrupt::EndsProgram };
-    stop::listen(&session, interrupt)?;
+    stop::listen(interrupted, interrupt)?;
     let first = arguments.file.as_deref().map(Script::of_file).transpose()?;
     let execution = Execution { format: arguments.format, status: None, is_interactive, background: None };
     if is_interactive {
         let jobs = Rc::new(BackgroundJobs::default());
-        let result = converse(&session, first, execution, &jobs);
+        let result = converse(&backend, first, execution, &jobs);
         stop::during_statements(|| jobs.stop());
         return result;
     }
     if let Some(first) = first {
-        execute(&session, &first, &execution)?;
+        backend.execute(&first, &execution)?;
         if stop::was_asked() {
             return Ok(());
         }
@@ -120,23 +103,38 @@ pub fn shell(arguments: &ShellArguments) -> Result<(), Failure> {
         Some(statements) => Script::of_arguments(statements.clone()),
         None => Script::of_input()?,
     };
-    execute(&session, &script, &execution)
+    backend.execute(&script, &execution)
+}
+
+/// Where statements are executed, and what Ctrl-C ends there.
+fn backend(arguments: &ShellArguments) -> Result<(Backend, Interrupted), Failure> {
+    Ok(match &arguments.connect {
+        Some(server) => {
+            let client = Client::connect(server)?;
+            let canceller = client.canceller().clone();
+            (Backend::Server(Arc::new(Mutex::new(client))), Interrupted::Statement(canceller))
+        }
+        None => {
+            let session = new_session(arguments.workers)?;
+            (Backend::Session(session.clone()), Interrupted::Queries(session))
+        }
+    })
 }
 
 /// Reads, executes and prints until the end. A file is executed as a script; inserts that are typed may go on in the background.
 fn converse(
-    session: &Session,
+    backend: &Backend,
     first: Option<Script>,
     mut execution: Execution,
     jobs: &Rc<BackgroundJobs>,
 ) -> Result<(), Failure> {
-    *TERMINAL.lock().unwrap_or_else(PoisonError::into_inner) = tcgetattr(io::stdin()).ok();
+    terminal::remember();
     writeln!(output(), "Pelton {}. Type help for help.", env!("CARGO_PKG_VERSION"))?;
     if let Some(first) = first {
-        attempt(session, &first, &execution)?;
+        attempt(backend, &first, &execution)?;
     }
     execution.background = Some(jobs.clone());
-    let mut editor = LineEditor::new(session)?;
+    let mut editor = LineEditor::new(backend)?;
     loop {
         jobs.report_ended();
         let text = match editor.read()? {
@@ -149,14 +147,14 @@ fn converse(
             Some(Command::Help) => output().write_all(HELP.as_bytes())?,
             Some(Command::Format(format)) => execution.format = format,
             Some(Command::Unknown(line)) => say!("error: there is no command {line}; help lists all"),
-            None => attempt(session, &Script::typed(text), &execution)?,
+            None => attempt(backend, &Script::typed(text), &execution)?,
         }
     }
 }
 
 /// Executes statements; what is wrong with them is said. Fails where nobody reads the output any more.
-fn attempt(session: &Session, script: &Script, execution: &Execution) -> Result<(), Failure> {
-    match stop::during_statements(|| execute(session, script, execution)) {
+fn attempt(backend: &Backend, script: &Script, execution: &Execution) -> Result<(), Failure> {
+    match stop::during_statements(|| backend.execute(script, execution)) {
         Err(error) if reader_has_gone() => Err(error),
         Err(error) => {
             say!("error: {error}");

@@ -49,6 +49,35 @@ fn psql_shows_rows_errors_and_notices() {
     );
 }
 
+/// Runs the shell as a client.
+fn shell(server: &Server, arguments: &[&str]) -> Output {
+    let address = format!("127.0.0.1:{}", server.port);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pelton"));
+    command.args(["sql", "--connect", &address]).args(arguments).output().expect("the program starts")
+}
+
+#[test]
+fn the_shell_shows_what_a_server_answers() {
+    let server = Server::start(&[]);
+    let output =
+        shell(&server, &["-e", "SELECT a, b, c FROM (VALUES (10, 'x', TRUE), (2, NULL, FALSE)) AS t (a, b, c)"]);
+    let expected = " a  b     c\n──  ────  ─────\n10  x     true\n 2  NULL  false\n";
+    assert_eq!((text(&output.stdout), text(&output.stderr)), (expected, ""));
+    let query = "SELECT CAST('1.50' AS DECIMAL(5, 2)) AS n, 'a' AS t; SELECT 1 AS one";
+    let output = shell(&server, &["--format", "json", "-e", query]);
+    assert_eq!(text(&output.stdout), "{\"n\":1.50,\"t\":\"a\"}\n{\"one\":1}\n");
+    // Other clients share what is created.
+    assert!(shell(&server, &["-e", "CREATE VIEW v AS SELECT 7 AS a"]).status.success());
+    let output = shell(&server, &["--format", "csv", "-e", "SELECT a FROM v WHERE a > 7"]);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("a\n", ""));
+    let output = shell(&server, &["-e", "SELECT a\nFROM nowhere"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
+    assert!(text(&output.stderr).contains(" --> -e:2:6\n"), "{}", text(&output.stderr));
+    let nobody =
+        Command::new(env!("CARGO_BIN_EXE_pelton")).args(["sql", "--connect", "127.0.0.1:1", "-e", "SELECT 1"]).output();
+    assert!(text(&nobody.unwrap().stderr).starts_with("error: --connect 127.0.0.1:1: "));
+}
+
 /// The Python of a virtual environment that has psycopg. `None` where there is no Python, or nowhere to install from.
 fn python() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("psycopg");

@@ -60,6 +60,21 @@ fn whoever_does_not_keep_to_the_protocol_is_told_and_let_go() {
 }
 
 #[test]
+fn statements_of_a_file_are_executed_first_and_inserts_become_jobs() {
+    let file = std::env::temp_dir().join(format!("pelton_serve_first_{}.sql", std::process::id()));
+    let script = "CREATE TABLE hole (i BIGINT) WITH ('connector' = 'blackhole');
+        CREATE TABLE endless (i BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10');
+        INSERT INTO hole SELECT i FROM endless;";
+    std::fs::write(&file, script).unwrap();
+    let server = Server::start(&["--file", file.to_str().unwrap()]);
+    std::fs::remove_file(&file).unwrap();
+    server.signal("-TERM");
+    let (status, said) = server.ended();
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert!(said.starts_with("job insert_into_hole: stopped after "), "{said}");
+}
+
+#[test]
 fn more_clients_than_are_allowed_are_told_so() {
     let server = Server::start(&["--connections-max", "1"]);
     let mut first = raw(&server);

@@ -18,7 +18,7 @@ const LARGEST_CYCLES: [(&str, usize); 12] = [
     ("functions", 7),
     ("plan", 6),
     ("runtime", 7),
-    ("server", 4),
+    ("server", 3),
     ("state", 8),
     ("testkit", 5),
     ("xtask", 3),
