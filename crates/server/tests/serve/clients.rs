@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_core::Stream;
@@ -45,14 +46,13 @@ async fn connect_loosely(server: &Server) -> (Client, UnboundedReceiver<String>,
     (client, notices, task)
 }
 
-/// Runs a test with a server and a client.
-fn with_client<F: Future<Output = ()>>(test: impl FnOnce(Client, &'static Server) -> F) {
-    let server: &'static Server = Box::leak(Box::new(Server::start(&[])));
+/// Runs a test with a server and a client. The server ends with the test, also where that fails.
+fn with_client<F: Future<Output = ()>>(test: impl FnOnce(Client, Arc<Server>) -> F) {
+    let server = Arc::new(Server::start(&[]));
     runtime().block_on(async {
-        let (client, _) = connect(server).await;
-        timeout(PATIENCE, test(client, server)).await.expect("the test does not end");
+        let (client, _) = connect(&server).await;
+        timeout(PATIENCE, test(client, server.clone())).await.expect("the test does not end");
     });
-    server.signal("-KILL");
 }
 
 /// The rows of statements in the simple protocol; NULL is `None`.
@@ -258,7 +258,7 @@ fn a_query_that_is_explained_can_be_cancelled() {
         let cancel = client.cancel_token();
         let explained = client.simple_query("EXPLAIN ANALYZE SELECT i FROM endless");
         let cancelled = async {
-            let (other, _) = connect(server).await;
+            let (other, _) = connect(&server).await;
             while simple(&other, "SHOW QUERIES").await.is_empty() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -282,9 +282,9 @@ fn a_client_that_goes_ends_its_query_and_no_other() {
     with_client(|client, server| async move {
         simple(&client, ENDLESS).await;
         // Nothing comes of it: only reading can tell that the client has gone.
-        let (silent, _, connection) = connect_loosely(server).await;
+        let (silent, _, connection) = connect_loosely(&server).await;
         tokio::spawn(async move { silent.simple_query("SELECT i FROM endless WHERE i < 0").await });
-        let (other, _) = connect(server).await;
+        let (other, _) = connect(&server).await;
         let mut rows = pin!(other.simple_query_raw("SELECT i FROM endless").await.unwrap());
         while simple(&client, "SHOW QUERIES").await.len() < 2 {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -302,7 +302,7 @@ fn a_client_that_goes_ends_its_query_and_no_other() {
 #[test]
 fn clients_share_tables_and_see_the_queries_of_each_other() {
     with_client(|client, server| async move {
-        let (other, _) = connect(server).await;
+        let (other, _) = connect(&server).await;
         simple(&client, "CREATE VIEW shared AS SELECT 7 AS a").await;
         assert_eq!(simple(&other, "SELECT a FROM shared").await, texts(&[&["7"]]));
     });
