@@ -7,6 +7,7 @@ use pelton_plan::query::Planned;
 use crate::error::Error;
 use crate::program_tables::ProgramTables;
 use crate::settings::Settings;
+use crate::shared_sources::{SharedSources, is_shared};
 use crate::table::{Destination, Opened, Origin};
 use crate::{emission, table};
 
@@ -19,7 +20,7 @@ pub(crate) fn explain(
     planned: &Planned,
     settings: &Settings,
     catalog: &Catalog,
-    program_tables: &ProgramTables,
+    (program_tables, shared_sources): (&ProgramTables, &SharedSources),
 ) -> Result<String, Error> {
     let program = &planned.program;
     emission::check(program, settings)?;
@@ -30,6 +31,10 @@ pub(crate) fn explain(
         ("pipelines", pelton_plan::explain::pipelines(program)),
         ("kernels", kernels.collect::<Result<Vec<_>, _>>()?.join("\n")),
     ];
+    let shared = sharing(program, settings, catalog, (program_tables, shared_sources))?;
+    if !shared.is_empty() {
+        sections.push(("sharing", shared.join("\n")));
+    }
     let mut notes = pelton_plan::explain::portability(planned);
     if let Some((how, note)) = emission::explained(program, settings) {
         sections.push(("emission", how));
@@ -40,6 +45,30 @@ pub(crate) fn explain(
     }
     let section = |(title, body): (&str, String)| format!("== {title} ==\n{}\n", body.trim_end());
     Ok(sections.into_iter().map(section).collect::<Vec<_>>().join("\n"))
+}
+
+/// The tables that the program would read together with queries that run, with these.
+fn sharing(
+    program: &Program,
+    settings: &Settings,
+    catalog: &Catalog,
+    (program_tables, shared_sources): (&ProgramTables, &SharedSources),
+) -> Result<Vec<String>, Error> {
+    let mut lines = Vec::new();
+    for opened in table::opened(program, catalog, program_tables) {
+        let (used, readers) = match opened? {
+            Opened::Source(used, Origin::Pushed(push)) => (used, push.subscribers()),
+            Opened::Source(used, Origin::Table(found)) if is_shared(found, used, settings) => {
+                (used, shared_sources.subscribers_of(found, settings))
+            }
+            Opened::Source(..) | Opened::Output(..) | Opened::Lookup(_) => continue,
+        };
+        if !readers.is_empty() {
+            let names: Vec<String> = readers.into_iter().map(|reader| reader.name).collect();
+            lines.push(format!("{} is read together with {}", used.table, names.join(", ")));
+        }
+    }
+    Ok(lines)
 }
 
 /// Checks the options of the tables as a program does when it starts.

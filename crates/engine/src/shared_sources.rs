@@ -99,6 +99,13 @@ impl SharedSources {
         entries.iter().filter_map(subscribers).collect()
     }
 
+    /// The queries with which a query of these settings would read a table.
+    pub fn subscribers_of(&self, table: &Table, settings: &Settings) -> Vec<SubscriberState> {
+        let shared = self.entry(table, settings);
+        let exchange = shared.try_lock().ok().and_then(|exchange| exchange.upgrade());
+        exchange.map_or(Vec::new(), |exchange| exchange.subscribers())
+    }
+
     /// The place of a table's exchange.
     fn entry(&self, table: &Table, settings: &Settings) -> SharedExchange {
         let Settings { seed, strict_values, block_rows, .. } = *settings;

@@ -29,12 +29,14 @@ const ATTEMPTS_MAX: usize = 8;
 pub(super) struct Snapshot {
     pub catalog: Arc<Catalog>,
     pub program_tables: Arc<ProgramTables>,
+    shared_sources: SharedSources,
 }
 
 impl Snapshot {
     /// What `EXPLAIN` says of a query.
     pub fn explain(&self, plan: impl FnOnce(&Catalog) -> Result<Planned, PlanError>) -> Result<String, Error> {
-        explain(&plan(&self.catalog)?, &Settings::of(&self.catalog), &self.catalog, &self.program_tables)
+        let tables = (&*self.program_tables, &self.shared_sources);
+        explain(&plan(&self.catalog)?, &Settings::of(&self.catalog), &self.catalog, tables)
     }
 
     /// Whether none of these tables was dropped or replaced since.
@@ -46,13 +48,13 @@ impl Snapshot {
 impl Session {
     pub(super) fn snapshot(&self) -> Snapshot {
         let own = self.own();
-        let (base, program_tables) = {
+        let (base, program_tables, shared_sources) = {
             let known = self.engine().known();
-            (known.catalog.clone(), known.program_tables.clone())
+            (known.catalog.clone(), known.program_tables.clone(), known.shared_sources.clone())
         };
         // A temporary table hides one of the program.
         let program_tables = program_tables.without(own.catalog.names());
-        Snapshot { catalog: Arc::new(own.catalog.over(base)), program_tables }
+        Snapshot { catalog: Arc::new(own.catalog.over(base)), program_tables, shared_sources }
     }
 
     /// Plans and starts a query, which takes as long as loading the tables that it joins with.
