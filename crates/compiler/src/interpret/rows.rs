@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::filter;
+use arrow::compute::{filter, take};
 use arrow::datatypes::UInt32Type;
 use datafusion_expr::ColumnarValue;
 use pelton_data::aggregate::position;
@@ -136,7 +136,9 @@ impl<'a> Rows<'a> {
                 match &self.selected {
                     Selected::Range { first: 0, end } if *end == self.block.rows() => whole.into_owned(),
                     Selected::Range { first, end } => whole.slice(*first, end - first),
-                    Selected::Rows(rows) => gather(whole.as_ref(), rows.values()),
+                    Selected::Rows(rows) => {
+                        take(whole.as_ref(), rows, None).expect("row numbers are those of the block")
+                    }
                 }
             }
             Origin::Lookup { lookup, column } => {

@@ -48,7 +48,7 @@ fn a_query_has_the_rows_that_are_pushed_after_it_was_added() {
     let column = |index: usize| shown.column(index).as_string_view().iter().flatten().collect::<Vec<_>>();
     assert_eq!((column(0), column(1), column(3)), (vec!["n", "n"], vec!["2", "2"], vec!["1", "2"]));
     let plan = session.explain(&session.prepare("SELECT a + b FROM n").unwrap()[0]).unwrap().unwrap();
-    assert!(plan.contains("== sharing ==\nn is read together with 1: rows, 2: rows\n"), "{plan}");
+    assert!(plan.contains("== sharing ==\nn is read together with 1: result, 2: result\n"), "{plan}");
     push(&source, [2, 3, 4]);
     assert_eq!((first(&mut all, 3), first(&mut even, 2)), (vec![2, 3, 4], vec![20, 40]));
     // One that leaves takes nothing from the others.

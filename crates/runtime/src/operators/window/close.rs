@@ -26,7 +26,7 @@ const PARTS_GROUPS_MIN: usize = 256;
 /// Groups of windows that have closed.
 enum ClosedGroups {
     /// As rows, with when the last of the windows was over.
-    Rows(Vec<Timed>),
+    Rows(Timed),
     /// To be read out.
     Copied(Box<CopiedGroups>),
 }
@@ -53,14 +53,15 @@ impl WindowOperator {
         let limits = close_limits(run, watermark);
         let mut groups = Vec::new();
         let mut hand_on = |mut leaving: LeavingWindows<'_>| {
-            groups.push(match &mut leaving {
+            match &mut leaving {
                 // Another worker may close the next windows meanwhile.
                 LeavingWindows::Later(copied) if has_others => {
-                    ClosedGroups::Copied(Box::new(copied.take(node.store.copied().pop())))
+                    let copied = copied.take(node.store.copied().pop());
+                    groups.push(ClosedGroups::Copied(Box::new(copied)));
+                    Ok(())
                 }
-                _ => ClosedGroups::Rows(node.rows(leaving.contents(), run)?),
-            });
-            Ok(())
+                _ => node.rows(leaving.contents(), run, |rows| groups.push(ClosedGroups::Rows(rows))),
+            }
         };
         let mut hand_on: HandOn<'_> = &mut hand_on;
         let until = open.close(limits, &mut spare, &mut hand_on)?;
@@ -135,9 +136,9 @@ impl WindowOperator {
         let (mut rows, mut cleared) = (Vec::new(), Vec::new());
         for groups in groups {
             match groups {
-                ClosedGroups::Rows(batch) => rows.extend(batch),
+                ClosedGroups::Rows(batch) => rows.push(batch),
                 ClosedGroups::Copied(mut copied) => {
-                    rows.extend(node.rows(copied.contents(), run)?);
+                    node.rows(copied.contents(), run, |batch| rows.push(batch))?;
                     copied.clear();
                     cleared.push(*copied);
                 }
@@ -161,10 +162,8 @@ impl WindowOperator {
             self.give_back_slices(run)?;
         }
         let (mut rows, mut spare) = (Vec::new(), Vec::new());
-        let mut hand_on = |mut leaving: LeavingWindows<'_>| {
-            rows.extend(node.rows(leaving.contents(), run)?);
-            Ok(())
-        };
+        let mut hand_on =
+            |mut leaving: LeavingWindows<'_>| node.rows(leaving.contents(), run, |batch| rows.push(batch));
         let mut hand_on: HandOn<'_> = &mut hand_on;
         let are_all = open.report_early(close_limits(run, Micros::MAX), &mut spare, &mut hand_on)?;
         charge_open(self.index(), &open, run)?;

@@ -106,18 +106,26 @@ impl WindowNode {
 
     /// What windows hold as rows, with when the last of the windows was over; where these do not end by event time, with the
     /// largest time. Windows that had begun before the run saw all rows are left out.
-    fn rows(&self, contents: Contents<'_>, run: RunContext<'_>) -> Result<Vec<Timed>, KernelError> {
-        let read_out = |contents: Contents<'_>, end| Ok((self.read_out)(contents)?.map(|batch| (batch, end)));
+    fn rows(
+        &self,
+        contents: Contents<'_>,
+        run: RunContext<'_>,
+        mut take: impl FnMut(Timed),
+    ) -> Result<(), KernelError> {
+        let mut read_out = |contents: Contents<'_>, end| {
+            (self.read_out)(contents)?.into_iter().for_each(|batch| take((batch, end)));
+            Ok(())
+        };
         if self.window.counts_rows() {
-            return Ok(read_out(contents, WATERMARK_MAX)?.into_iter().collect());
+            return read_out(contents, WATERMARK_MAX);
         }
         if run.began_behind == WATERMARK_MIN {
-            return Ok(read_out(contents, contents.end())?.into_iter().collect());
+            return read_out(contents, contents.end());
         }
         // A session may go on from rows that came before.
         let gap = if let Window::Session { gap } = self.window { gap } else { 0 };
-        let complete = contents.beginning_after(run.began_behind.saturating_add(gap)).into_iter();
-        complete.filter_map(|contents| read_out(contents, contents.end()).transpose()).collect()
+        let complete = contents.beginning_after(run.began_behind.saturating_add(gap));
+        complete.into_iter().try_for_each(|contents| read_out(contents, contents.end()))
     }
 
     /// Windows, none of which is open.
