@@ -126,8 +126,9 @@ impl CompiledKernel {
         if call.count > 0 {
             let spare = std::mem::take(&mut scratch.lookup_rows);
             scratch.lookup_rows = call.keep(code, &[], spare).expect("the predicate fails for no row");
-            let rows = call.selection.as_deref().expect("a loop lists the rows it keeps");
-            rows.iter().for_each(|&row| mask[row as usize / 64] |= 1 << (row % 64));
+            // Rows that all stay need not be listed.
+            let rows = (0..call.count).map(|position| call.row(position));
+            rows.for_each(|row| mask[row / 64] |= 1 << (row % 64));
         }
         call.end(scratch);
         mask
