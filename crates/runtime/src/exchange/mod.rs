@@ -288,16 +288,14 @@ impl Queues {
         let has_memory = budget.has_room_before_inputs().unwrap_or(true);
         let mut have_room = true;
         for (_, queue) in self.others(slot) {
-            let chunks = &queue.chunks[partition];
-            if chunks.is_empty() || (chunks.len() < CHUNKS_WAITING_MAX && has_memory) {
-                continue;
-            }
+            let is_full = queue.chunks[partition].len() >= CHUNKS_WAITING_MAX;
             match queue.on_lag {
-                OnLag::Wait => have_room = false,
-                OnLag::Fail => {
+                OnLag::Fail if is_full => {
                     queue.has_fallen_behind = true;
                     queue.chunks.iter_mut().for_each(VecDeque::clear);
                 }
+                // Where memory is short, one chunk is enough.
+                _ => have_room &= queue.chunks[partition].is_empty() || (has_memory && !is_full),
             }
         }
         have_room

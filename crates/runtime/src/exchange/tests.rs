@@ -124,6 +124,19 @@ fn others_wait_for_a_subscriber_or_it_fails() {
     assert!(error.contains("fell more than 16 chunks") && error.contains("'pelton.sharing.on-lag'"), "{error}");
 }
 
+#[test]
+fn a_chunk_waits_where_memory_is_short() {
+    let (fed, budget) = (fed(1), Budget::default());
+    budget.limit(1);
+    let source = Box::new(FedSource(fed.clone()));
+    let exchange = Exchange::new("t", source, (&[0, 1, 2], None), Bell::default(), budget);
+    let mut fast = exchange.subscribe(subscriber(&[0], OnLag::Wait));
+    let mut other = exchange.subscribe(subscriber(&[0], OnLag::Fail));
+    (1..4).for_each(|number| feed(&fed, 0, number));
+    assert_eq!((read(&mut *fast, 0), read(&mut *fast, 0)), (Ok(vec![vec![10]]), waits()));
+    assert_eq!((read(&mut *other, 0), read(&mut *fast, 0)), (Ok(vec![vec![10]]), Ok(vec![vec![20]])));
+}
+
 /// Counts how often its rows are decoded, and can be put anywhere.
 struct Numbers {
     columns: Vec<usize>,
