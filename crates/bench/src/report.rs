@@ -445,7 +445,7 @@ mod tests {
                 .contains("\"kind\":\"trip\",\"policy\":\"fcfs\",\"workers\":2,\"crowd_records_per_s\":200000000,")
         );
         assert!(Figure::Crowd(crowd).text().ends_with(
-            "(1.500–1.500 ms), 2.0 ms behind at the end   300 ns a decision, 0.50 %   5.00 of threads+queues"
+            "(1.500–1.500 ms), 2.0 ms behind at the end   300 ns a decision, 0.50 %   5.00 of threads_and_queues"
         ));
         let kept = RetainedSlices::new("b".into(), "c".into(), "pelton", 7, (1..=1_000).rev().collect());
         assert!(kept.json().ends_with("\"partials\":7,\"median_ns\":500,\"p99_ns\":990,\"max_ns\":1000}"));
