@@ -275,8 +275,8 @@ impl Account {
         Account { budget, operators }
     }
 
-    /// Charges what `measure` says that a part of an operator's state takes now, unless measuring it that often would cost too much. One worker
-    /// at a time charges a part.
+    /// Charges what `measure` says that a part of an operator's state takes now, unless measuring it that often would cost too much. Workers may charge one part at the same
+    /// time; the last one counts.
     ///
     /// # Errors
     /// Where the operator takes more than before, and it or all together more than allowed.
@@ -353,20 +353,27 @@ impl Account {
 
     fn set(&self, operator: usize, part: usize, bytes: usize, advice: &str) -> Result<(), KernelError> {
         let counted = &self.operators[operator][part].bytes;
-        let before = counted.load(Ordering::Relaxed);
-        if bytes == before {
-            // As nearly always: what all workers count is not touched.
-            return Ok(());
+        loop {
+            let before = counted.load(Ordering::Relaxed);
+            if bytes == before {
+                // As nearly always: what all workers count is not touched.
+                return Ok(());
+            }
+            if bytes > before {
+                let of_operator = (self.operator_bytes(operator) + bytes).saturating_sub(before);
+                self.budget.take_for(of_operator, bytes - before, advice)?;
+            }
+            // Another worker may have charged the same part meanwhile: what is given back must have been taken.
+            let has_set = counted.compare_exchange(before, bytes, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            match has_set {
+                true if bytes < before => self.budget.give_back(before - bytes),
+                false if bytes > before => self.budget.give_back(bytes - before),
+                _ => {}
+            }
+            if has_set {
+                return Ok(());
+            }
         }
-        if bytes < before {
-            counted.store(bytes, Ordering::Relaxed);
-            self.budget.give_back(before - bytes);
-            return Ok(());
-        }
-        let of_operator = self.operator_bytes(operator) - before + bytes;
-        self.budget.take_for(of_operator, bytes - before, advice)?;
-        counted.store(bytes, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Bytes that an operator may take beyond what it has, as things stand.

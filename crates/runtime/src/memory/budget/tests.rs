@@ -147,3 +147,23 @@ fn what_takes_long_to_measure_is_measured_seldom() {
     account.charge(0, 0, &clock, || measured(40)).unwrap();
     assert_eq!(budget.bytes(), 40);
 }
+
+#[test]
+fn workers_may_charge_one_part_at_the_same_time() {
+    let budget = Budget::default();
+    let account = account(&budget);
+    std::thread::scope(|scope| {
+        for worker in 1..=2 {
+            let account = &account;
+            scope.spawn(move || {
+                for round in 0..20_000 {
+                    account.charge_now(0, 0, round % 3 * worker).unwrap();
+                }
+            });
+        }
+    });
+    account.charge_now(0, 0, 5).unwrap();
+    assert_eq!(budget.bytes(), 5);
+    drop(account);
+    assert_eq!(budget.bytes(), 0);
+}
