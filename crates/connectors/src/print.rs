@@ -19,7 +19,8 @@ use pelton_data::float_text::{write_double, write_float};
 use pelton_data::time::micros_per_tick;
 use pelton_runtime::sink::{Sink, SinkError};
 
-use self::behind::Behind;
+use self::behind::behind;
+use crate::io::outbox::Outbox;
 use crate::options::Options;
 use crate::{ConnectorError, TableRequest};
 
@@ -53,8 +54,8 @@ pub(crate) fn open_sink(request: &TableRequest, options: &Options) -> Result<Box
 /// Where lines go.
 enum Output {
     /// To the thread that is opened with the first line, and writes where somebody may be slow to read.
-    Unopened(Option<Box<dyn FnOnce() -> io::Result<Behind> + Send>>),
-    Behind(Behind),
+    Unopened(Option<Box<dyn FnOnce() -> io::Result<Outbox> + Send>>),
+    Behind(Outbox),
     /// Nobody has to read it before there is room.
     Direct(Box<dyn Write + Send>),
 }
@@ -65,7 +66,7 @@ impl Output {
         match &request.host.waker {
             Some(waker) if !is_file.is_ok_and(|metadata| metadata.is_file()) => {
                 let waker = waker.clone();
-                Output::Unopened(Some(Box::new(move || Behind::new(output, waker))))
+                Output::Unopened(Some(Box::new(move || behind(output, waker))))
             }
             _ => Output::Direct(Box::new(output)),
         }

@@ -7,7 +7,7 @@ use std::task::Waker;
 use tokio::sync::Notify;
 
 /// Bytes from which on no more is taken, beside those that are being sent.
-const WAITING_BYTES_MAX: usize = 1 << 20;
+pub(crate) const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// Where workers put bytes in. When it is dropped before [`Outbox::finish`], nobody sends them any more.
 pub(crate) struct Outbox(Arc<Shared>);
