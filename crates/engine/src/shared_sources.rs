@@ -111,8 +111,9 @@ impl SharedSources {
         let Settings { seed, strict_values, block_rows, .. } = *settings;
         let reading = Reading { seed, strict_values, block_rows };
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that is locked is being opened.
-        entries.retain(|entry| entry.exchange.try_lock().map_or(true, |exchange| exchange.upgrade().is_some()));
+        // Somebody is about to open one that is held elsewhere.
+        let is_open = |exchange: &SharedExchange| exchange.lock().is_ok_and(|exchange| exchange.upgrade().is_some());
+        entries.retain(|entry| Arc::strong_count(&entry.exchange) > 1 || is_open(&entry.exchange));
         let found = entries.iter().find(|entry| entry.reading == reading && entry.definition == table.definition);
         if let Some(found) = found {
             return found.exchange.clone();
