@@ -97,7 +97,7 @@ impl<G: Generator + 'static> Source for GeneratedSource<G> {
     }
 
     fn position(&self, _partition: usize) -> Option<Position> {
-        Some(Position { row: self.next_row })
+        Some(Position::of_row(self.next_row))
     }
 
     fn seek(&mut self, _partition: usize, position: Position) {

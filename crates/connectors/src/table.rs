@@ -1,6 +1,7 @@
 //! What a connector is told of a table, and what it hands back.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::task::Waker;
 
 use arrow::datatypes::{Schema, SchemaRef};
@@ -45,6 +46,8 @@ pub struct Host {
     pub waker: Option<Waker>,
     /// What rows are charged to that a table keeps in memory.
     pub budget: Budget,
+    /// The name of the job whose checkpoints commit what its sinks have written. Without checkpoints rows are visible when the sink ends.
+    pub committed_by: Option<Arc<str>>,
 }
 
 /// How many characters strings of a type have.

@@ -7,6 +7,8 @@ use pelton_plan::{Place, PlanError};
 use pelton_runtime::run::RunError;
 use pelton_runtime::source::SourceError;
 
+use crate::checkpoints::CheckpointError;
+
 /// Why a statement was refused or a query stopped.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
@@ -47,6 +49,9 @@ pub enum Error {
         /// Where it stands, where it was set by a statement.
         place: Option<Place>,
     },
+    /// A checkpoint that cannot be read, or that a job cannot go on from.
+    #[error("checkpoint {0}")]
+    Checkpoint(#[from] CheckpointError),
     /// An invalid call: rows with another schema, or a script that does not end with a query.
     #[error("{0}")]
     Usage(String),
@@ -75,7 +80,11 @@ impl Error {
         match self {
             Error::Plan(error) => error.place,
             Error::Table { place, .. } | Error::Setting { place, .. } => *place,
-            Error::Compile(_) | Error::Run(_) | Error::Analyzed { .. } | Error::Usage(_) => None,
+            Error::Compile(_)
+            | Error::Run(_)
+            | Error::Analyzed { .. }
+            | Error::Checkpoint(_)
+            | Error::Usage(_) => None,
         }
     }
 }

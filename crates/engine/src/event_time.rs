@@ -1,5 +1,6 @@
 //! Event times that are computed from other columns.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
@@ -9,9 +10,9 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion_common::DataFusionError;
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_connectors::OnError;
-use pelton_data::Provenance;
+use pelton_data::{Micros, Provenance};
 use pelton_plan::pipeline::SourceUse;
-use pelton_runtime::source::{Decoded, LeftOut, Read, RejectedRow, Rows, Source, SourceError};
+use pelton_runtime::source::{Decoded, LeftOut, Position, Read, RejectedRow, Rows, Source, SourceError};
 
 /// Where the event time is a computed column, appends it to each decoded chunk. A row for which it has no value can be placed nowhere, as one whose columns
 /// do not fit the table: it fails, or is left out.
@@ -58,6 +59,22 @@ impl Source for WithComputedTime {
             Read::Chunk(chunk) => Read::Chunk(Box::new(move || time.append_to(chunk()?))),
             other => other,
         })
+    }
+
+    fn began_behind(&self) -> Option<Micros> {
+        self.source.began_behind()
+    }
+
+    fn partition_name(&self, partition: usize) -> Cow<'_, str> {
+        self.source.partition_name(partition)
+    }
+
+    fn position(&self, partition: usize) -> Option<Position> {
+        self.source.position(partition)
+    }
+
+    fn seek(&mut self, partition: usize, position: Position) {
+        self.source.seek(partition, position);
     }
 }
 

@@ -34,6 +34,7 @@ use pelton_state::join::streams::Residual;
 use pelton_state::ranking::Ranker;
 use pelton_state::window::Contents;
 
+use crate::checkpoints::{CheckpointError, Checkpointed};
 use crate::error::Error;
 use crate::event_time::with_computed_time;
 use crate::inserts::Inserts;
@@ -57,12 +58,15 @@ pub(crate) struct Surroundings<'a> {
     pub late: &'a LateLog,
     pub shared_sources: &'a SharedSources,
     pub budget: &'a Budget,
+    /// Where it is a job that has checkpoints.
+    pub checkpointed: Option<&'a Checkpointed>,
 }
 
 impl Surroundings<'_> {
     /// What the tables of a query have of them.
     fn host(&self, waker: &Waker) -> Host {
-        Host { waker: Some(waker.outside()), budget: self.budget.clone() }
+        let committed_by = self.checkpointed.map(|job| job.name.clone());
+        Host { waker: Some(waker.outside()), budget: self.budget.clone(), committed_by }
     }
 }
 
@@ -103,7 +107,7 @@ pub(crate) fn read_table(
     surroundings: &Surroundings<'_>,
 ) -> Result<impl Iterator<Item = Result<RecordBatch, Error>> + use<>, Error> {
     let settings = Settings { allowed_lateness: Duration::ZERO, early_fire: false, ..surroundings.settings.clone() };
-    let surroundings = Surroundings { settings: &settings, ..*surroundings };
+    let surroundings = Surroundings { settings: &settings, checkpointed: None, ..*surroundings };
     let mut unstarted = prepare(Program::clone(&table.program), &surroundings)?;
     unstarted.open(&surroundings)?;
     let mut query = Some(start(unstarted, &surroundings)?);
@@ -145,11 +149,19 @@ pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Re
         held,
         unread,
         data_passing: settings.data_passing,
+        holds_ends: surroundings.checkpointed.is_some(),
         ..options
     };
     let inserts = Inserts::of(&program);
     let schema = result_schema(&program);
-    let query = Query::new(Run::start(graph, options, surroundings.pool), schema, results, stories, inserts);
+    let run = match surroundings.checkpointed.and_then(Checkpointed::restored) {
+        Some((checkpoint, snapshot)) => {
+            let run = Run::restore(graph, options, surroundings.pool, snapshot);
+            run.map_err(|error| CheckpointError { place: checkpoint, problem: error.to_string() })?
+        }
+        None => Run::start(graph, options, surroundings.pool),
+    };
+    let query = Query::new(run, schema, results, stories, inserts);
     if let Some(reloading) = reloading {
         reloading.start(query.weak());
     }
@@ -250,7 +262,10 @@ fn origin_source(
         Origin::Late => table::written_rows(
             late::rows(surroundings.late).project(&used.columns).expect("the columns are the table's"),
         ),
-        Origin::Table(found) if is_shared(found, used, surroundings.settings) => {
+        // A job that goes on from a checkpoint reads from where it was.
+        Origin::Table(found)
+            if surroundings.checkpointed.is_none() && is_shared(found, used, surroundings.settings) =>
+        {
             let Surroundings { name, settings, budget, .. } = *surroundings;
             surroundings.shared_sources.subscribe(found, used, (name, settings, budget), waker)?
         }

@@ -1,5 +1,7 @@
 //! Options of Flink that have no meaning here: scripts set them, and are told so.
 
+use crate::setting_list::SETTINGS;
+
 /// What options of one kind are about, and their keys. A key that ends with a dot stands for all that begin so.
 const OPTIONS: &[(&str, &[&str])] = &[
     (
@@ -16,8 +18,12 @@ const OPTIONS: &[(&str, &[&str])] = &[
         &["execution.runtime-mode", "execution.batch-shuffle-mode"],
     ),
     (
-        "there are no checkpoints and no restarts",
-        &["execution.checkpointing.", "execution.savepoint.", "execution.state-recovery.", "restart-strategy."],
+        "checkpoints are set by 'execution.checkpointing.interval', '….dir' and '….num-retained', and 'execution.state-recovery.path'",
+        &["execution.checkpointing.", "execution.savepoint.", "execution.state-recovery."],
+    ),
+    (
+        "a job that fails is started again by who runs it, from its last checkpoint",
+        &["restart-strategy."],
     ),
     (
         "state is kept in memory as long as windows need it; the setting 'pelton.memory' bounds it",
@@ -118,6 +124,9 @@ const MEMBERS: &[&str] = &[
 
 /// What is said of an option of Flink that has no meaning here; `None` where there is no such option.
 pub(crate) fn note(key: &str) -> Option<String> {
+    if is_setting(key) {
+        return None;
+    }
     let is_member = |group: &&str| match group.strip_suffix('.') {
         // What is nearly one of the members is one misspelt.
         Some(prefix) => key == prefix || key.starts_with(*group) && (MEMBERS.contains(&key) || misspelt(key).is_none()),
@@ -125,6 +134,11 @@ pub(crate) fn note(key: &str) -> Option<String> {
     };
     let reason = OPTIONS.iter().find(|(_, groups)| groups.iter().any(is_member));
     reason.map(|(reason, _)| format!("'{key}' has no effect: {reason}"))
+}
+
+/// Whether it has a meaning here.
+fn is_setting(key: &str) -> bool {
+    SETTINGS.iter().any(|setting| setting.key == key)
 }
 
 /// The option that is nearly written so.
@@ -135,7 +149,7 @@ fn misspelt(key: &str) -> Option<&'static str> {
 /// All keys that are known one by one.
 pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
     let single = OPTIONS.iter().flat_map(|(_, groups)| groups.iter().copied()).filter(|group| !group.ends_with('.'));
-    single.chain(MEMBERS.iter().copied())
+    single.chain(MEMBERS.iter().copied()).filter(|key| !is_setting(key))
 }
 
 #[cfg(test)]

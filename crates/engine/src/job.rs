@@ -8,6 +8,7 @@ use pelton_data::Micros;
 use pelton_plan::Table;
 use pelton_runtime::run::{Run, RunError, RunHandle};
 
+use crate::checkpoints::{CheckpointStatus, Watched};
 use crate::error::Error;
 use crate::inserts::Inserts;
 use crate::progress::Progress;
@@ -69,6 +70,8 @@ pub(crate) struct JobDescription {
     pub tables: Vec<Arc<Table>>,
     /// By the engine's clock.
     pub started: Micros,
+    /// Where it has checkpoints.
+    pub checkpoints: Option<Watched>,
 }
 
 struct Inner {
@@ -196,6 +199,26 @@ impl Job {
         if let Some(handle) = self.handle() {
             handle.end_inputs();
         }
+    }
+
+    /// What has become of its checkpoints; `None` where it has none.
+    pub fn checkpoints(&self) -> Option<CheckpointStatus> {
+        self.0.description.checkpoints.as_ref().map(Watched::status)
+    }
+
+    /// Takes a savepoint soon: a checkpoint that stays until it is removed by hand.
+    ///
+    /// # Errors
+    /// Where it has no checkpoints, or has ended.
+    pub fn savepoint(&self) -> Result<(), Error> {
+        let Some(checkpoints) = &self.0.description.checkpoints else {
+            let name = self.name();
+            return Err(Error::Usage(format!(
+                "the job '{name}' has no checkpoints: SET 'execution.checkpointing.dir' to a directory before it starts"
+            )));
+        };
+        checkpoints.want_savepoint();
+        Ok(())
     }
 
     /// Ends the job at once. Rows that were read and are not written are dropped.

@@ -19,7 +19,7 @@
 //! ```
 //!
 //! In reading order: [`engine`], [`session`], [`statement`], [`settings`], `setting_list` (all of them), `table` (what `CREATE TABLE` does), `event_time` (where that is computed), `emission` (when windows are reported), `execute` (from a program to a run), `lookups` (loads the tables that it joins with), `shared_sources` (reads tables for several queries), `tier` (interpreted
-//! first, compiled a moment later), [`query`] (a running query and its results), [`job`] (an insert under a name), `shown_jobs`, [`progress`] (its figures), `waiting` (what it waits for), `running` (how it fares), `operators` (what each of its operators costs), `adaptation_events` (what happens to its code), `late` (what came too late for it), [`push`] and [`pull`] (rows from your program, and for it), `results` (on their way to whoever reads them), [`builder`] (queries
+//! first, compiled a moment later), [`query`] (a running query and its results), [`job`] (an insert under a name), [`checkpoints`] (from which it goes on after a failure), `shown_jobs`, [`progress`] (its figures), `waiting` (what it waits for), `running` (how it fares), `operators` (what each of its operators costs), `adaptation_events` (what happens to its code), `late` (what came too late for it), [`push`] and [`pull`] (rows from your program, and for it), `results` (on their way to whoever reads them), [`builder`] (queries
 //! as calls instead of text), [`function`], `table_function`, [`explain`], `analyze` (what became of a query's code), [`display`].
 
 pub mod engine;
@@ -55,6 +55,8 @@ mod tier;
 pub mod query;
 
 pub mod job;
+
+pub mod checkpoints;
 
 mod shown_jobs;
 

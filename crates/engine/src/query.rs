@@ -240,6 +240,10 @@ impl Query {
     }
 
     /// Finds the query again as long as it is there.
+    pub(crate) fn run_handle(&self) -> RunHandle {
+        self.handle.clone()
+    }
+
     pub(crate) fn weak(&self) -> WeakRunHandle {
         self.handle.downgrade()
     }

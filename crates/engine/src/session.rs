@@ -26,7 +26,7 @@ use crate::engine::{Engine, SessionId};
 use crate::error::Error;
 use crate::function::{AggregateFunction, OutputRows, scalar_function};
 use crate::query::{Query, QueryControl};
-use crate::settings::{Settings, is_of_engine, user_settings};
+use crate::settings::{CHECKPOINT_INTERVAL, Settings, is_of_engine, user_settings};
 use crate::statement::{Outcome, Prepared};
 use crate::table_function::table_function;
 use crate::{analyze, flink_options, table};
@@ -271,7 +271,7 @@ impl Session {
         self.snapshot().catalog.setting(key).map(str::to_owned)
     }
 
-    /// Changes a setting of the session or its engine; returns a note where it is an option of Flink that has no meaning here.
+    /// Changes a setting of the session or its engine; returns a note where that has no effect, as of options of Flink that have no meaning here.
     fn set_at(&self, key: &str, value: &str, place: Option<OptionPlace>) -> Result<Option<String>, Error> {
         let (mut own, mut known) = (self.own(), self.engine().known());
         Settings::check(&own.catalog.over(known.catalog.clone()), key, value, place)?;
@@ -284,7 +284,11 @@ impl Session {
         } else {
             own.catalog.set(key, value);
         }
-        Ok(None)
+        let settings = Settings::of(&own.catalog.over(known.catalog.clone()));
+        let lacks_directory = settings.checkpoint_interval.is_some() && settings.checkpoint_directory.is_none();
+        Ok((key == CHECKPOINT_INTERVAL && lacks_directory).then(|| {
+            format!("'{CHECKPOINT_INTERVAL}' has no effect until 'execution.checkpointing.dir' names a directory")
+        }))
     }
 
     /// Takes back a setting, or all of the session.

@@ -199,6 +199,30 @@ pub const SETTINGS: &[SettingEntry] = &[
         "Clients such as the SQL shell wait for the end of each INSERT, and do not go on while it runs as a job.",
     ),
     setting(
+        "execution.checkpointing.interval",
+        A_DURATION,
+        "none is taken while a job runs",
+        "Time between two checkpoints of a job. Needs 'execution.checkpointing.dir'.",
+    ),
+    setting(
+        "execution.checkpointing.dir",
+        "a directory",
+        "none: jobs have no checkpoints",
+        "Where the checkpoints of jobs are kept, each job in a directory of its own.",
+    ),
+    setting(
+        "execution.checkpointing.num-retained",
+        "a number from 1",
+        "3",
+        "Checkpoints of a job that are kept.",
+    ),
+    setting(
+        "execution.state-recovery.path",
+        "'latest' or the number of a checkpoint",
+        "none: jobs start with their first row",
+        "The checkpoint that a job goes on from when it starts.",
+    ),
+    setting(
         "pipeline.name",
         "a name",
         "made of the tables that are inserted into",

@@ -1,6 +1,7 @@
 //! What `SET` can set.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pelton_connectors::options::{is_too_much_memory, parse_duration, parse_memory_size};
@@ -16,6 +17,7 @@ use pelton_runtime::policy::{EPOCH_DEFAULT, PolicyName};
 use pelton_runtime::wake::SPIN_DEFAULT;
 use pelton_state::layout::DenseKeys;
 
+use crate::checkpoints::RestoreFrom;
 use crate::error::Error;
 use crate::flink_options;
 use crate::setting_list::{Audience, SETTINGS, Scope, SettingEntry};
@@ -111,9 +113,23 @@ pub struct Settings {
     pub early_fire: bool,
     /// `pipeline.name`: the name of jobs that are started.
     pub job_name: Option<String>,
+    /// `execution.checkpointing.interval`: the time between two checkpoints.
+    pub checkpoint_interval: Option<Duration>,
+    /// `execution.checkpointing.dir`: where checkpoints are kept; without it there are none.
+    pub checkpoint_directory: Option<PathBuf>,
+    /// `execution.checkpointing.num-retained`: checkpoints that are kept.
+    pub checkpoints_retained: usize,
+    /// `execution.state-recovery.path`: the checkpoint that jobs go on from.
+    pub restore_from: Option<RestoreFrom>,
     /// `table.exec.emit.early-fire.delay`: how long after new rows early results are reported.
     pub early_delay: Duration,
 }
+
+/// The time between two checkpoints.
+pub(crate) const CHECKPOINT_INTERVAL: &str = "execution.checkpointing.interval";
+
+/// Checkpoints of a job that are kept unless another number is set.
+const CHECKPOINTS_RETAINED_DEFAULT: usize = 3;
 
 /// Which code runs.
 const TIER: &str = "pelton.tier";
@@ -188,6 +204,10 @@ impl Default for Settings {
             allowed_lateness: Duration::ZERO,
             early_fire: false,
             job_name: None,
+            checkpoint_interval: None,
+            checkpoint_directory: None,
+            checkpoints_retained: CHECKPOINTS_RETAINED_DEFAULT,
+            restore_from: None,
             early_delay: Duration::ZERO,
         }
     }
@@ -321,6 +341,14 @@ impl Settings {
             EARLY_DELAY => parse_duration(value).map(|delay| self.early_delay = delay),
             ALLOW_LATENESS => parse_duration(value).map(|lateness| self.allowed_lateness = lateness),
             JOB_NAME => is_name(value).then(|| self.job_name = Some(value.to_owned())),
+            CHECKPOINT_INTERVAL => parse_duration(value)
+                .filter(|interval| !interval.is_zero())
+                .map(|interval| self.checkpoint_interval = Some(interval)),
+            "execution.checkpointing.dir" => checkpoint_directory(value).map(|path| self.checkpoint_directory = Some(path)),
+            "execution.checkpointing.num-retained" => {
+                number(1, 1 << 20).map(|count| self.checkpoints_retained = count as usize)
+            }
+            "execution.state-recovery.path" => RestoreFrom::parse(value).map(|from| self.restore_from = Some(from)),
             // Clients ask the session for it.
             SYNCHRONOUS_INSERTS => value.parse::<bool>().ok().map(drop),
             // The planner reads it from the catalogue.
@@ -411,6 +439,12 @@ fn switch(value: &str) -> Option<bool> {
         "off" => Some(false),
         _ => None,
     }
+}
+
+/// A directory, which may be written with its scheme.
+fn checkpoint_directory(value: &str) -> Option<PathBuf> {
+    let path = value.strip_prefix("file://").unwrap_or(value);
+    (!path.is_empty() && !path.contains("://")).then(|| PathBuf::from(path))
 }
 
 fn on_lag(value: &str) -> Option<OnLag> {

@@ -61,7 +61,7 @@ impl SharedSources {
         let shared = self.entry(table, settings);
         let mut exchange = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let open = |bell: &Bell, columns: &[usize]| {
-            let host = Host { waker: Some(bell.waker()), budget: budget.for_query(usize::MAX) };
+            let host = Host { waker: Some(bell.waker()), budget: budget.for_query(usize::MAX), committed_by: None };
             table::open_columns(table, columns, settings, host)
         };
         let found = match exchange.upgrade() {

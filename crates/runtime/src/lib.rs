@@ -10,7 +10,7 @@
 //! In reading order: [`graph`] (nodes and the streams between them), [`source`] (what a connector implements; chunks in order, with watermarks), [`exchange`] (sources that several runs read), [`clock`],
 //! [`late`] (rows that came too late), `state` (what is queued, in progress and finished), [`data_passing`] (what streams pass), `operators` (the contract of
 //! stateful operators, and each of them), [`memory`] (budgets, prepared pages), [`adapt`] (code that learns what the data looks like), [`scheduler`] (policies,
-//! tasks, workers), [`output`] (sinks, latency), [`run`], [`snapshot`] (the state of operators as bytes) and [`progress`].
+//! tasks, workers), [`output`] (sinks, latency), [`run`], [`snapshot`] (the state of operators as bytes), [`checkpoint`] (the state of a run between two rows) and [`progress`].
 
 pub mod graph;
 
@@ -50,6 +50,8 @@ mod shared;
 pub mod run;
 
 pub mod snapshot;
+
+pub mod checkpoint;
 
 pub mod progress;
 

@@ -25,6 +25,8 @@ pub struct RunOptions {
     pub held: Vec<Held>,
     /// What of its results nobody has read yet.
     pub unread: Unread,
+    /// Whether outputs that have all of their rows wait for [`crate::run::RunHandle::end_outputs`] before they end.
+    pub holds_ends: bool,
     /// What its streams pass.
     pub data_passing: DataPassing,
 }

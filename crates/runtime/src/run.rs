@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub use crate::error::RunError;
+use crate::checkpoint::{RestoreError, RunSnapshot};
 use crate::graph::Graph;
 pub use crate::options::RunOptions;
 use crate::progress::Progress;
@@ -39,6 +40,23 @@ impl Run {
         let shared = Arc::new(Shared::new(graph, options, pool.crew().clone()));
         pool.take(shared.clone());
         Run { shared, _pool: pool.clone() }
+    }
+
+    /// As [`Run::start`], where another run of the same graph was at a cut. Nothing is read before all is as it was then.
+    ///
+    /// # Errors
+    /// [`RestoreError`].
+    pub fn restore(
+        mut graph: Graph,
+        options: RunOptions,
+        pool: &Pool,
+        snapshot: &RunSnapshot,
+    ) -> Result<Run, RestoreError> {
+        snapshot.seek(&mut graph.sources)?;
+        let shared = Arc::new(Shared::new(graph, options, pool.crew().clone()));
+        shared.restore(snapshot)?;
+        pool.take(shared.clone());
+        Ok(Run { shared, _pool: pool.clone() })
     }
 
     /// Something to watch and stop the run with, which may outlive it.

@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     /// Those of its operators, once a policy wants that they have some.
     pub threads: OnceLock<OperatorThreads>,
     pub ended: Ended,
+    /// With `state`: something of a checkpoint can go on.
+    pub awaited: Condvar,
     /// When; the largest number before.
     pub ended_ns: AtomicU64,
 }
@@ -120,6 +122,8 @@ impl Shared {
         self.sources.iter().for_each(|source| drop(source.lock().unwrap_or_else(PoisonError::into_inner).take()));
         self.crew.leave(self);
         self.ended.set();
+        let _state = self.unchanged_state();
+        self.awaited.notify_all();
         self.threads.get().into_iter().for_each(OperatorThreads::wake_all);
     }
 
@@ -164,6 +168,7 @@ impl Shared {
         let operators = start_operators(&mut graph, options.workers);
         let mut state = State::new(&graph, operators, options.late.clone(), options.clock.nanos(), waiting);
         state.passing = options.data_passing.queues(&graph);
+        state.holds_ends = options.holds_ends;
         let parts = graph.operators.iter().map(|operator| operator.0.accounts(options.workers));
         let account = Account::new(options.budget.clone(), parts.chain(graph.sinks.iter().map(|_| 1)));
         let (sources, fixed_sources): (Vec<_>, Vec<_>) = graph.sources.into_iter().map(split_source).unzip();
@@ -183,6 +188,7 @@ impl Shared {
             crew,
             threads: OnceLock::new(),
             ended: Ended::default(),
+            awaited: Condvar::new(),
             ended_ns: AtomicU64::new(u64::MAX),
             graph: Fixed {
                 sources: fixed_sources,

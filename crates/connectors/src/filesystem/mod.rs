@@ -24,6 +24,10 @@ mod parquet_source;
 
 mod sink;
 
+mod part;
+
+mod committed_files;
+
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 

@@ -1,8 +1,9 @@
 //! Parquet files: parts of their row groups are decoded side by side.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use pelton_runtime::source::{Read, Source, SourceError};
+use pelton_runtime::source::{Position, Read, Source, SourceError};
 
 use super::files::{self, InputFile};
 use crate::format::RowShape;
@@ -15,6 +16,8 @@ use crate::{ConnectorError, TableRequest};
 pub(super) struct ParquetSource {
     shape: RowShape,
     on_error: OnError,
+    /// The names of the files.
+    places: Vec<String>,
     /// `None` once the file has been read, which is then closed.
     files: Vec<Option<Partition>>,
     readers: Arc<Readers>,
@@ -26,6 +29,8 @@ struct Partition {
     decoder: Option<Arc<ParquetDecoder>>,
     /// What was handed out last.
     part: Option<GroupRows>,
+    /// Rows before the first that is read.
+    rows_before: u64,
 }
 
 impl ParquetSource {
@@ -35,8 +40,10 @@ impl ParquetSource {
         on_error: OnError,
     ) -> Result<ParquetSource, ConnectorError> {
         let shape = files::row_shape(request)?;
-        let files = files.into_iter().map(|file| Some(Partition { file, decoder: None, part: None })).collect();
-        Ok(ParquetSource { shape, on_error, files, readers: Arc::default() })
+        let places = files.iter().map(|file| file.place.clone()).collect();
+        let partition = |file| Some(Partition { file, decoder: None, part: None, rows_before: 0 });
+        let files = files.into_iter().map(partition).collect();
+        Ok(ParquetSource { shape, on_error, places, files, readers: Arc::default() })
     }
 }
 
@@ -48,7 +55,7 @@ impl Source for ParquetSource {
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
         let Some(state) = self.files.get_mut(partition) else { return Ok(Read::End) };
-        let Some(Partition { file, decoder, part: before }) = state else { return Ok(Read::End) };
+        let Some(Partition { file, decoder, part: before, rows_before }) = state else { return Ok(Read::End) };
         let decoder = match decoder {
             Some(decoder) => decoder,
             None => {
@@ -64,6 +71,9 @@ impl Source for ParquetSource {
                 decoder.insert(Arc::new(opened.map_err(input)?))
             }
         };
+        if *rows_before > 0 {
+            before.get_or_insert_with(|| decoder.nothing_behind(*rows_before));
+        }
         let Some(part) = decoder.part_after(*before, &self.readers) else {
             *state = None;
             return Ok(Read::End);
@@ -71,5 +81,20 @@ impl Source for ParquetSource {
         *before = Some(part);
         let (decoder, readers) = (decoder.clone(), self.readers.clone());
         Ok(Read::Chunk(Box::new(move || decoder.decode(part, &readers, partition))))
+    }
+
+    fn partition_name(&self, partition: usize) -> Cow<'_, str> {
+        Cow::Borrowed(self.places.get(partition).map_or("", String::as_str))
+    }
+
+    fn position(&self, partition: usize) -> Option<Position> {
+        let state = self.files.get(partition)?.as_ref()?;
+        Some(Position::of_row(state.part.map_or(state.rows_before, GroupRows::rows_until)))
+    }
+
+    fn seek(&mut self, partition: usize, position: Position) {
+        if let Some(Some(state)) = self.files.get_mut(partition) {
+            state.rows_before = position.row;
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! Files of lines: bytes are taken off a file up to the end of a row; whoever is free decodes them.
 
+use std::borrow::Cow;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::task::Waker;
 
 use arrow::datatypes::DataType;
-use pelton_runtime::source::{Read, Source, SourceError};
+use pelton_runtime::source::{Position, Read, Source, SourceError};
 
 use super::files::{self, InputFile, problem};
 use super::live;
@@ -67,11 +68,13 @@ pub(super) fn header(path: &Path, dialect: &Dialect) -> io::Result<Option<Vec<St
 
 /// An input of lines, and how far it has been read.
 pub(crate) enum TextStream {
-    Unopened(InputFile),
+    /// It is to be read from there, where that is not its start.
+    Unopened(InputFile, Option<Position>),
     /// Its first row is not there yet.
-    Opening(InputFile, Beginning),
+    Opening(InputFile, Beginning, Option<Position>),
     Open(OpenFile),
-    Ended,
+    /// What its file was called.
+    Ended(String),
 }
 
 /// The first bytes of a file.
@@ -111,7 +114,11 @@ pub(crate) struct OpenFile {
     rest: Vec<u8>,
     /// Number of the line that `rest` begins with, from 1.
     line: u64,
+    /// Bytes of the file before `rest`.
+    byte: u64,
     at_end: bool,
+    /// Whether its bytes can be read again.
+    is_regular: bool,
     /// Whether rows were read from it.
     has_rows: bool,
     /// Why there is no more to read, where rows before that had to be delivered first.
@@ -124,7 +131,7 @@ impl TextSource {
         files: Vec<InputFile>,
         format: TextFormat,
     ) -> Result<TextSource, ConnectorError> {
-        let files = files.into_iter().map(TextStream::Unopened).collect();
+        let files = files.into_iter().map(|file| TextStream::Unopened(file, None)).collect();
         Ok(TextSource { reading: TextReading::new(request, format)?, files })
     }
 }
@@ -147,15 +154,18 @@ impl TextReading {
 
     /// Takes the next rows of an input.
     pub(crate) fn read(&self, stream: &mut TextStream) -> Result<Read, SourceError> {
-        if let TextStream::Unopened(file) = stream {
+        if let TextStream::Unopened(file, from) = stream {
             let beginning = Beginning::open(file, self.waker.clone())?;
-            *stream = TextStream::Opening(file.clone(), beginning);
+            *stream = TextStream::Opening(file.clone(), beginning, *from);
         }
-        if let TextStream::Opening(file, beginning) = stream {
+        if let TextStream::Opening(file, beginning, from) = stream {
             *stream = match OpenFile::start(beginning, file, &self.format, &self.shape, self.chunk_bytes)? {
-                Next::There(open) => TextStream::Open(open),
+                Next::There(mut open) => {
+                    from.map_or(Ok(()), |from| open.skip_to(from))?;
+                    TextStream::Open(open)
+                }
                 Next::Later => return Ok(self.wait()),
-                Next::End => TextStream::Ended,
+                Next::End => TextStream::Ended(file.place.clone()),
             };
         }
         let TextStream::Open(file) = stream else { return Ok(Read::End) };
@@ -166,7 +176,7 @@ impl TextReading {
             }
             Next::Later => Ok(self.wait()),
             Next::End => {
-                *stream = TextStream::Ended;
+                *stream = TextStream::Ended(std::mem::take(&mut file.place));
                 Ok(Read::End)
             }
         }
@@ -181,7 +191,27 @@ impl TextReading {
 impl TextStream {
     /// What comes from a reader, which has [`io::ErrorKind::WouldBlock`] for nothing now. `place` names it in messages.
     pub(crate) fn of_reader(place: String, reader: Box<dyn io::Read + Send>) -> TextStream {
-        TextStream::Opening(InputFile::without_path(place), Beginning::of(reader))
+        TextStream::Opening(InputFile::without_path(place), Beginning::of(reader), None)
+    }
+
+    /// What its file is called.
+    fn place(&self) -> &str {
+        match self {
+            TextStream::Unopened(file, _) | TextStream::Opening(file, ..) => &file.place,
+            TextStream::Open(file) => &file.place,
+            TextStream::Ended(place) => place,
+        }
+    }
+
+    /// How far a file has been read, unless its bytes can be read once only.
+    fn position(&self) -> Option<Position> {
+        match self {
+            TextStream::Unopened(file, from) | TextStream::Opening(file, _, from) if !file.is_live => {
+                Some(from.unwrap_or_default())
+            }
+            TextStream::Open(file) if file.is_regular => Some(Position { row: file.line, byte: file.byte }),
+            _ => None,
+        }
     }
 }
 
@@ -235,6 +265,20 @@ impl Source for TextSource {
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
         self.files.get_mut(partition).map_or(Ok(Read::End), |file| self.reading.read(file))
     }
+
+    fn partition_name(&self, partition: usize) -> Cow<'_, str> {
+        Cow::Borrowed(self.files.get(partition).map_or("", TextStream::place))
+    }
+
+    fn position(&self, partition: usize) -> Option<Position> {
+        self.files.get(partition).and_then(TextStream::position)
+    }
+
+    fn seek(&mut self, partition: usize, position: Position) {
+        if let Some(TextStream::Unopened(_, from)) = self.files.get_mut(partition) {
+            *from = Some(position);
+        }
+    }
 }
 
 impl Beginning {
@@ -278,6 +322,7 @@ impl OpenFile {
             return Ok(Next::Later);
         }
         let mut rest = std::mem::take(bytes);
+        let bytes_read = rest.len();
         if rest.starts_with(BYTE_ORDER_MARK) {
             rest.drain(..BYTE_ORDER_MARK.len());
         }
@@ -302,6 +347,7 @@ impl OpenFile {
         let decoder = decoder.map_err(|error| input(error.to_string()))?;
         let place = file.place.clone();
         let mut reader = std::mem::replace(reader, Box::new(io::empty()));
+        let byte = (bytes_read - rest.len()) as u64;
         if rest.len() > chunk_bytes {
             let later = io::Cursor::new(rest.split_off(chunk_bytes));
             reader = Box::new(later.chain(reader));
@@ -313,10 +359,28 @@ impl OpenFile {
             decoder: Arc::new(decoder),
             rest,
             line,
+            byte,
             at_end: false,
+            is_regular: !file.is_live,
             has_rows: false,
             failure: None,
         }))
+    }
+
+    /// Leaves out the rows before a position that an earlier reader of the same file had come to; 0 is the start of its rows.
+    fn skip_to(&mut self, from: Position) -> Result<(), SourceError> {
+        let Some(mut left) = from.byte.checked_sub(self.byte).filter(|left| *left > 0) else { return Ok(()) };
+        let held = left.min(self.rest.len() as u64);
+        self.rest.drain(..held as usize);
+        left -= held;
+        let skipped = io::copy(&mut (&mut *self.reader).take(left), &mut io::sink());
+        let skipped = skipped.map_err(|error| self.input(problem(&error)))?;
+        if skipped < left {
+            let problem = format!("has {} bytes, and was read up to byte {} before: it was changed", from.byte - left + skipped, from.byte);
+            return Err(self.input(problem));
+        }
+        (self.byte, self.line, self.has_rows) = (from.byte, from.row, true);
+        Ok(())
     }
 
     /// Whole rows, about a chunk of them or as many as there are.
@@ -382,6 +446,7 @@ impl OpenFile {
         let first_line = self.line;
         let lines = newlines(&bytes);
         self.line += lines;
+        self.byte += bytes.len() as u64;
         // Rows are numbered by their lines, where each has one.
         let lines = if self.layout() == Layout::Lines { lines } else { u64::MAX };
         let follows_rows = std::mem::replace(&mut self.has_rows, true);

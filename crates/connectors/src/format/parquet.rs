@@ -300,6 +300,11 @@ impl ParquetDecoder {
         self.division.part_after(&self.metadata, before, readers.are_alone())
     }
 
+    /// What [`ParquetDecoder::part_after`] goes on from behind so many rows.
+    pub(crate) fn nothing_behind(&self, rows: u64) -> GroupRows {
+        Division::nothing_behind(&self.metadata, rows)
+    }
+
     /// The rows of a part, by one of `readers`, which know this file by its number.
     ///
     /// # Errors

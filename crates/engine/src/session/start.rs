@@ -10,6 +10,7 @@ use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
 
 use super::Session;
+use crate::checkpoints::Checkpointed;
 use crate::emission;
 use crate::engine::{Engine, Known, SessionId};
 use crate::error::Error;
@@ -96,6 +97,7 @@ impl Session {
             late: &entry.late,
             shared_sources: &entry.shared_sources,
             budget: &entry.budget,
+            checkpointed: None,
         };
         let (tables, written) = (tables_of(&program), written_tables(&program));
         let job_name = |known: &Known| {
@@ -103,7 +105,9 @@ impl Session {
             let is_insert = !written.is_empty();
             is_insert.then(|| known.job_name(settings.job_name.as_deref(), &written, entry.number)).transpose()
         };
-        job_name(&self.engine().known())?;
+        let name = job_name(&self.engine().known())?;
+        let checkpointed = name.as_deref().map(|name| Checkpointed::of(name, statement, &settings)).transpose()?.flatten();
+        let surroundings = Surroundings { checkpointed: checkpointed.as_ref(), ..surroundings };
         let mut unstarted = execute::prepare(program, &surroundings)?;
         // Before files are made. A table of the program that is dropped looks as if another query had taken it: both are checked under one lock.
         {
@@ -120,8 +124,12 @@ impl Session {
             if !snapshot.holds(&now, tables.iter().filter(|table| snapshot.program_tables.has(table))) {
                 return Ok(None);
             }
-            let name = job_name(&known)?;
+            // Another job took the name meanwhile.
+            if job_name(&known)? != name {
+                return Ok(None);
+            }
             let mut query = execute::start(unstarted, &surroundings)?;
+            let checkpoints = checkpointed.map(|job| job.watch(query.run_handle())).transpose()?;
             known.register(entry.number, entry.session, &query);
             if let Some(name) = name {
                 let description = JobDescription {
@@ -130,6 +138,7 @@ impl Session {
                     statement: statement.to_owned(),
                     tables: tables.iter().filter_map(|table| snapshot.catalog.declared(table).cloned()).collect(),
                     started: known.now(),
+                    checkpoints,
                 };
                 known.register_job(&mut query, description);
             }

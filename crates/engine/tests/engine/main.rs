@@ -8,6 +8,8 @@ mod builder;
 
 mod bursts;
 
+mod checkpoints;
+
 mod jobs;
 
 mod markers;

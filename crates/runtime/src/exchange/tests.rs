@@ -163,7 +163,7 @@ impl Source for Numbers {
     }
 
     fn position(&self, _partition: usize) -> Option<Position> {
-        Some(Position { row: self.next })
+        Some(Position::of_row(self.next))
     }
 
     fn seek(&mut self, _partition: usize, position: Position) {

@@ -5,6 +5,7 @@ mod sorter;
 use arrow::array::RecordBatch;
 use pelton_data::arrangement::Arrangement;
 
+use crate::checkpoint::SinkSnapshot;
 use crate::output::sink::{Sink, SinkError};
 use sorter::{Merged, Sorter};
 
@@ -58,6 +59,28 @@ impl Outlet {
     /// See [`Sink::flush`].
     pub fn flush(&mut self) -> Result<(), SinkError> {
         self.sink.flush()
+    }
+
+    /// What it is at a cut, when all rows before that have been written.
+    pub fn snapshot(&mut self, name: String) -> Result<SinkSnapshot, SinkError> {
+        let prepared = self.sink.prepare()?;
+        Ok(SinkSnapshot { name, rows: 0, offset: self.offset, rows_left: self.rows_left, prepared })
+    }
+
+    /// See [`Sink::commit`].
+    pub fn commit(&mut self, prepared: &str) -> Result<(), SinkError> {
+        self.sink.commit(prepared)
+    }
+
+    /// Goes on from a cut, as far as sinks do not share anything.
+    pub fn restore(&mut self, snapshot: &SinkSnapshot) -> Result<(), SinkError> {
+        (self.offset, self.rows_left) = (snapshot.offset, snapshot.rows_left);
+        snapshot.prepared.as_ref().map_or(Ok(()), |prepared| self.sink.commit(prepared))
+    }
+
+    /// See [`Sink::recover`].
+    pub fn recover(&mut self) -> Result<(), SinkError> {
+        self.sink.recover()
     }
 
     /// Passes the next of the rows that were put in order on to the sink, which must be ready. Returns how many; `None` when there are no more.

@@ -40,6 +40,33 @@ pub trait Sink: Send {
     /// [`SinkError`]; the query stops.
     fn flush(&mut self) -> Result<(), SinkError>;
 
+    /// Ends what was taken since the last cut: these rows are durable afterwards, and the value, kept in the checkpoint, is what [`Sink::commit`] makes them
+    /// visible by. `None` where they are visible already, or there are none: such rows may be written again after a failure (at least once).
+    ///
+    /// # Errors
+    /// [`SinkError`]; the query stops.
+    fn prepare(&mut self) -> Result<Option<String>, SinkError> {
+        self.flush().map(|()| None)
+    }
+
+    /// Makes rows visible that were prepared, once the checkpoint is durable. Rows may have been taken meanwhile, which stay as they are. A job that goes on from a
+    /// checkpoint commits that once more: what is visible already stays so.
+    ///
+    /// # Errors
+    /// [`SinkError`]; the query stops.
+    fn commit(&mut self, _prepared: &str) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    /// Removes what an earlier run of the job has written behind the checkpoint that this one goes on from, before the first row and behind
+    /// [`Sink::commit`] of all sinks.
+    ///
+    /// # Errors
+    /// [`SinkError`]; the query does not start.
+    fn recover(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
     /// Ends the output after its last row. Not called where the query failed.
     ///
     /// # Errors

@@ -26,8 +26,9 @@ impl Worker<'_> {
             if state.stop == Stop::Abort {
                 break Ok(());
             }
+            let wants_end = state.sinks[sink].wants_end(state.holds_ends);
             let node = &mut state.sinks[sink];
-            if node.queue.is_empty() && !node.must_end() {
+            if node.queue.is_empty() && !wants_end {
                 if !node.unflushed {
                     break Ok(());
                 }
@@ -84,8 +85,10 @@ impl Worker<'_> {
         if !is_settled {
             node.blocked_at = Some(seen.outside);
         }
+        let is_held = state.holds_ends && passed.is_none() && is_settled;
+        state.sinks[sink].at_end |= is_held;
         drop(state);
-        if passed.is_some() || !is_settled {
+        if passed.is_some() || !is_settled || is_held {
             return Ok(());
         }
         let finished = output.finish();

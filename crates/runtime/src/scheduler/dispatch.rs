@@ -322,7 +322,7 @@ impl Search<'_> {
     fn writes(&mut self) {
         for (index, node) in self.state.sinks.iter().enumerate() {
             let free = !node.writing && !node.ended && node.blocked_at != Some(self.look.seen.outside);
-            if free && (!node.queue.is_empty() || node.unflushed || node.must_end()) {
+            if free && (!node.queue.is_empty() || node.unflushed || node.wants_end(self.state.holds_ends)) {
                 let rows = node.queue.rows();
                 // What is to be flushed or ended has waited since it was written.
                 let since_ns = match node.queue.front() {
@@ -341,7 +341,9 @@ impl Search<'_> {
             let choice = if node.can_advance(self.look.workers) {
                 Some(Choice::Advance(index))
             } else {
-                node.can_report(self.look.now_ns).then_some(Choice::Report(index))
+                // What has been begun is done before a cut.
+                let may_begin = node.reporting || !self.state.is_held;
+                (may_begin && node.can_report(self.look.now_ns)).then_some(Choice::Report(index))
             };
             if let Some(choice) = choice.filter(|_| self.has_room(StreamRef::Operator(index))) {
                 self.place(choice, Some(node.pending_rows()), node.results.ingested_ns, give_way);
@@ -381,7 +383,7 @@ impl Search<'_> {
     /// Of several inputs of a region the one whose event time is furthest behind, as far as it can be read.
     fn reads(&mut self) {
         let Search { state, look, room, .. } = *self;
-        if state.stop != Stop::No {
+        if state.stop != Stop::No || state.is_held {
             return;
         }
         let may_wait = state.waiting.has_room_or_awaits();
@@ -458,6 +460,9 @@ fn take_blocks(state: &mut State, pipeline: usize, look: &Look<'_>) -> Task {
 /// Says that processing time has passed, for sources that have nothing to read, where anything waits for that. Returns whether it said so.
 fn tick(state: &mut State, now_ns: u64, now: Micros) -> bool {
     let mut ticked = false;
+    if state.is_held {
+        return ticked;
+    }
     for index in 0..state.sources.len() {
         let is_due = state.time_due(index).is_some_and(|due| due <= now);
         let node = &mut state.sources[index];
@@ -473,6 +478,9 @@ fn tick(state: &mut State, now_ns: u64, now: Micros) -> bool {
 
 /// When there is something to do, if nothing happens.
 fn wait_until_ns(state: &State, look: &Look<'_>) -> u64 {
+    if state.is_held {
+        return u64::MAX;
+    }
     let now_ns = look.now_ns;
     let now = look.clock.micros_at(now_ns);
     let at_ns = |due: Micros| now_ns.saturating_add((due.saturating_sub(now).max(0) as u64).saturating_mul(1_000));

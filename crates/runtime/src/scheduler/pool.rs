@@ -130,6 +130,7 @@ impl Pool {
             budget: Budget::default(),
             held: Vec::new(),
             unread: Unread::default(),
+            holds_ends: false,
             data_passing: DataPassing::default(),
         }
     }

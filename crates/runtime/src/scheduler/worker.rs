@@ -358,6 +358,9 @@ impl PoolWorker {
             self.buffers = TaskBuffers::default();
             state.fail(RunError::Internal(panic_text(panic.as_ref()).unwrap_or("a worker panicked").to_owned()));
         }
+        if state.is_awaited() || (state.must_stop() && (state.is_held || state.holds_ends)) {
+            run.awaited.notify_all();
+        }
         // It looks for what this has made possible itself, and wakes others if there is more than one thing.
         run.waker.returned();
         let look = self.look_of(run, ended_ns);

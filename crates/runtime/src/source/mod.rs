@@ -6,10 +6,12 @@
 
 pub(crate) mod sequence;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use pelton_data::{Block, Micros, Provenance};
+use serde::{Deserialize, Serialize};
 
 /// One input of a query.
 pub trait Source: Send {
@@ -36,6 +38,11 @@ pub trait Source: Send {
         None
     }
 
+    /// What a partition is called, here and in a later run: the path of a file, for example.
+    fn partition_name(&self, partition: usize) -> Cow<'_, str> {
+        Cow::Owned(partition.to_string())
+    }
+
     /// How far a partition has been read; `None` where the source cannot be put there again.
     fn position(&self, _partition: usize) -> Option<Position> {
         None
@@ -48,11 +55,20 @@ pub trait Source: Send {
     }
 }
 
-/// How far a partition has been read: the number of its next row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How far a partition has been read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Position {
-    /// The number of the next row, from 0.
+    /// The number of the next row, from 0; of lines of text, of the next line, from 1; in a log, its offset.
     pub row: u64,
+    /// Of a file, the number of bytes before it, of what is compressed behind decompression. Otherwise 0.
+    pub byte: u64,
+}
+
+impl Position {
+    /// In front of a row that is found by its number.
+    pub fn of_row(row: u64) -> Position {
+        Position { row, byte: 0 }
+    }
 }
 
 /// Rows that need no decoding, and of which none was left out: batches, or blocks as in [`Rows::Blocks`].

@@ -7,6 +7,7 @@ use pelton_data::block::{Provenance, ticks};
 use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN, slice_start};
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
 
+use crate::checkpoint::{PartitionSnapshot, SourceSnapshot, StreamSnapshot};
 use crate::graph::SourceTime;
 use crate::operators::inputs::{Arrival, time_of};
 use crate::source::{LeftOut, Ready};
@@ -121,6 +122,27 @@ impl<Error> Sequencer<Error> {
             .enumerate()
             .filter(|(_, p)| !p.ended && (p.not_before_ns <= now_ns || p.asked_at != outside));
         readable.min_by_key(|(index, p)| (p.watermark, *index)).map(|(index, _)| index)
+    }
+
+    /// What its blocks are numbered up to.
+    pub fn stream(&self) -> StreamSnapshot {
+        StreamSnapshot { blocks: self.next_sequence, rows: self.rows }
+    }
+
+    /// Goes on where it was at a cut, before anything is read: its partitions as they were then, if they were there.
+    pub fn restore(&mut self, snapshot: &SourceSnapshot, partitions: &[Option<&PartitionSnapshot>]) {
+        self.watermark = snapshot.watermark;
+        (self.next_sequence, self.rows) = (snapshot.stream.blocks, snapshot.stream.rows);
+        for (partition, known) in self.partitions.iter_mut().zip(partitions) {
+            match known {
+                Some(known) => {
+                    (partition.watermark, partition.ended) = (known.watermark, known.has_ended);
+                    partition.is_idle = known.is_idle;
+                }
+                // Time does not go back for what has appeared since.
+                None => partition.watermark = snapshot.watermark,
+            }
+        }
     }
 
     /// When the first partition that waits may be read again.

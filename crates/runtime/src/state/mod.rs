@@ -67,6 +67,10 @@ pub(crate) struct State {
     pub passing: Vec<Passing>,
     pub late: LateLog,
     pub stop: Stop,
+    /// Sources are not read, so that a cut comes.
+    pub is_held: bool,
+    /// Outputs that have all of their rows wait before they end.
+    pub holds_ends: bool,
     pub failure: Option<RunError>,
     /// Tasks that workers are on.
     pub tasks_running: usize,
@@ -187,6 +191,8 @@ pub(crate) struct SinkState {
     pub closed: bool,
     /// Rows were written since the last flush.
     pub unflushed: bool,
+    /// All of its rows have been written, and it has not ended because [`State::holds_ends`].
+    pub at_end: bool,
     pub ended: bool,
     pub rows: u64,
     pub results: Latencies,
@@ -240,6 +246,8 @@ impl State {
             passing: Vec::new(),
             late,
             stop: Stop::No,
+            is_held: false,
+            holds_ends: false,
             failure: None,
             tasks_running: 0,
             finished: false,
@@ -516,6 +524,7 @@ impl SinkState {
             open_inputs: node.inputs.len(),
             closed: node.arrangement.rows_max == Some(0),
             unflushed: false,
+            at_end: false,
             ended: false,
             rows: 0,
             results: Latencies::default(),

@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Micros, Origin, Stamp, TimeColumn};
 
+use crate::checkpoint::StreamSnapshot;
 use crate::graph::{Graph, StreamRef};
 use crate::state::State;
 use crate::state::consumers::Consumers;
@@ -48,6 +49,16 @@ impl Results {
             time_column,
             next_sequence: 0,
         }
+    }
+
+    /// What its blocks are numbered up to.
+    pub fn stream(&self) -> StreamSnapshot {
+        StreamSnapshot { blocks: self.next_sequence, rows: self.rows }
+    }
+
+    /// Goes on where it was at a cut.
+    pub fn restore(&mut self, stream: &StreamSnapshot) {
+        (self.next_sequence, self.rows) = (stream.blocks, stream.rows);
     }
 
     /// Notes that an input moved the watermark, which is there now, or did not.

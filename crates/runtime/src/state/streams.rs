@@ -11,6 +11,7 @@ use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Block, Micros, Stamp, TimeColumn};
 use pelton_state::kernel::{KernelCall, KernelError, KernelInput};
 
+use crate::checkpoint::StreamSnapshot;
 use crate::graph::StreamRef;
 use crate::operators::context::TaskContext;
 use crate::state::State;
@@ -25,6 +26,18 @@ pub(crate) struct PassedOn {
     watermark: Micros,
     blocks: u64,
     rows: u64,
+}
+
+impl PassedOn {
+    /// What its blocks are numbered up to.
+    pub fn stream(&self) -> StreamSnapshot {
+        StreamSnapshot { blocks: self.blocks, rows: self.rows }
+    }
+
+    /// Goes on where it was at a cut. Its time comes with the first block.
+    pub fn restore(&mut self, stream: &StreamSnapshot) {
+        (self.blocks, self.rows) = (stream.blocks, stream.rows);
+    }
 }
 
 impl Default for PassedOn {

@@ -98,6 +98,11 @@ impl SinkState {
         self.closed || self.open_inputs == 0 && self.passing == 0
     }
 
+    /// Whether it is to be ended now.
+    pub fn wants_end(&self, holds_ends: bool) -> bool {
+        self.must_end() && !(holds_ends && self.at_end)
+    }
+
     /// Batches that wait for it.
     pub fn waiting(&self) -> usize {
         self.queue.len() + self.passing

@@ -42,6 +42,13 @@ pub(super) struct Division {
     pub(super) part_batches_alone: usize,
 }
 
+impl GroupRows {
+    /// Rows of the file up to its end.
+    pub(crate) fn rows_until(self) -> u64 {
+        self.first_row - 1 + self.rows as u64
+    }
+}
+
 impl Division {
     fn part_rows(self) -> usize {
         self.batch_rows * self.part_batches
@@ -66,6 +73,19 @@ impl Division {
             }
             (group, start) = (group + 1, 0);
         }
+    }
+
+    /// Nothing, behind so many rows of a file: what [`Division::part_after`] goes on from.
+    pub(super) fn nothing_behind(metadata: &ArrowReaderMetadata, rows: u64) -> GroupRows {
+        let (mut group, mut start) = (0, rows);
+        while let Some(known) = metadata.metadata().row_groups().get(group) {
+            let group_rows = u64::try_from(known.num_rows()).unwrap_or(0);
+            if start < group_rows {
+                break;
+            }
+            (group, start) = (group + 1, start - group_rows);
+        }
+        GroupRows { group, start: start as usize, rows: 0, first_row: rows + 1 }
     }
 
     /// Rows from a row of a row group to the end of the part that has it.

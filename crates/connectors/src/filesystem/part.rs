@@ -1,0 +1,314 @@
+//! A file that is being written.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef, TimeUnit};
+use parquet::arrow::ArrowWriter;
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use pelton_runtime::sink::SinkError;
+
+use super::files::problem;
+use crate::ConnectorError;
+use crate::format::Format;
+use crate::format::compression::Compression;
+use crate::format::write::TextWriter;
+
+/// Encoded bytes that are handed to the file at once.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// What the name of a file ends with that is not complete.
+const UNFINISHED: &str = ".inprogress";
+
+/// Where a file is written.
+pub(super) struct Target {
+    /// The name that it gets when it is complete.
+    pub path: PathBuf,
+    /// The name that it has until then.
+    pub temporary: PathBuf,
+    pub file: File,
+    /// There are rows in the file before the first that is written.
+    pub has_rows: bool,
+}
+
+/// A file that is being written under a temporary name. Dropping it before it is closed removes it.
+pub(super) struct Part {
+    place: String,
+    path: PathBuf,
+    temporary: PathBuf,
+    schema: SchemaRef,
+    encoder: Encoder,
+    is_closed: bool,
+}
+
+enum Encoder {
+    Text { writer: TextWriter, buffer: Vec<u8>, output: Output },
+    Parquet(Option<ArrowWriter<File>>),
+}
+
+impl Part {
+    pub fn new(target: Target, format: &Format, schema: &SchemaRef) -> Result<Part, ConnectorError> {
+        let Target { path, temporary, file, has_rows } = target;
+        let place = path.to_string_lossy().into_owned();
+        let schema = written_schema(schema, format);
+        let encoder = match format {
+            Format::Text(text) => {
+                let names = schema.fields().iter().map(|field| field.name().clone()).collect();
+                let output = Output::new(&path, BufWriter::with_capacity(WRITE_BYTES, file))
+                    .map_err(|error| ConnectorError::place(&place, problem(&error)))?;
+                Encoder::Text { writer: TextWriter::new(text, names, has_rows), buffer: Vec::new(), output }
+            }
+            Format::Parquet { compression, .. } => {
+                let properties = WriterProperties::builder().set_compression(*compression).build();
+                let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties))
+                    .map_err(|error| ConnectorError::place(&place, parquet_problem(error)))?;
+                Encoder::Parquet(Some(writer))
+            }
+        };
+        Ok(Part { place, path, temporary, schema, encoder, is_closed: false })
+    }
+
+    fn error(&self, problem: impl ToString) -> SinkError {
+        SinkError { place: self.place.clone(), problem: problem.to_string() }
+    }
+
+    /// The name that it gets.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The rows with exactly the file's types: strings may come as dictionaries.
+    fn conform(&self, rows: &RecordBatch) -> Result<RecordBatch, SinkError> {
+        let options = CastOptions { safe: false, ..Default::default() };
+        let columns: Result<Vec<_>, _> = rows
+            .columns()
+            .iter()
+            .zip(self.schema.fields())
+            .map(|(column, field)| match column.data_type() == field.data_type() {
+                true => Ok(column.clone()),
+                false => cast_with_options(column, field.data_type(), &options),
+            })
+            .collect();
+        let columns = columns.map_err(|error| self.error(error))?;
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(|error| self.error(error))
+    }
+
+    /// Takes rows.
+    pub fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
+        let rows = self.conform(rows)?;
+        let result = match &mut self.encoder {
+            Encoder::Text { writer, buffer, output } => {
+                let encoded = writer.begin(buffer).and_then(|()| writer.write(&rows, buffer));
+                encoded.and_then(|()| {
+                    let written = output.write_all(buffer).map_err(|error| problem(&error));
+                    buffer.clear();
+                    written
+                })
+            }
+            Encoder::Parquet(writer) => {
+                let writer = writer.as_mut().expect("nothing is written after the end");
+                writer.write(&rows).map_err(parquet_problem)
+            }
+        };
+        result.map_err(|problem| self.error(problem))
+    }
+
+    /// Brings lines into the file. A Parquet file has no use before its end.
+    pub fn flush(&mut self) -> Result<(), SinkError> {
+        let result = match &mut self.encoder {
+            Encoder::Text { output, .. } => output.flush(),
+            Encoder::Parquet(_) => Ok(()),
+        };
+        result.map_err(|error| self.error(problem(&error)))
+    }
+
+    /// Writes the end, after the last row. From then on the file stays, under its temporary name.
+    pub fn close(&mut self, is_durable: bool) -> Result<(), SinkError> {
+        let sync = |file: &File| if is_durable { file.sync_all() } else { Ok(()) };
+        let result = match &mut self.encoder {
+            Encoder::Text { writer, buffer, output } => writer.begin(buffer).and_then(|()| {
+                let written = output.write_all(buffer).and_then(|()| output.finish().and_then(sync));
+                written.map_err(|error| problem(&error))
+            }),
+            Encoder::Parquet(writer) => {
+                let writer = writer.take().expect("the end comes once");
+                let file = writer.into_inner().map_err(parquet_problem);
+                file.and_then(|file| sync(&file).map_err(|error| problem(&error)))
+            }
+        };
+        result.map_err(|problem| self.error(problem))?;
+        self.is_closed = true;
+        Ok(())
+    }
+
+    /// Gives the file, which is closed, its name.
+    pub fn publish(&self) -> Result<(), SinkError> {
+        fs::rename(&self.temporary, &self.path).map_err(|error| self.error(problem(&error)))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            // The query failed already; a hidden file that stays behind is not worth hiding its error for.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Why a Parquet file cannot be written, without the name of the error.
+fn parquet_problem(error: ParquetError) -> String {
+    match error {
+        ParquetError::General(message) | ParquetError::ArrowError(message) => message,
+        ParquetError::External(error) => match error.downcast::<io::Error>() {
+            Ok(error) => problem(&error),
+            Err(error) => error.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// The types that a file has: Parquet knows no whole seconds, which others would take for numbers.
+fn written_schema(schema: &SchemaRef, format: &Format) -> SchemaRef {
+    if matches!(format, Format::Text(_)) {
+        return schema.clone();
+    }
+    Arc::new(Schema::new(schema.fields().iter().map(written_field).collect::<Vec<_>>()))
+}
+
+fn written_field(field: &FieldRef) -> FieldRef {
+    let written = match field.data_type() {
+        DataType::Timestamp(TimeUnit::Second, zone) => DataType::Timestamp(TimeUnit::Millisecond, zone.clone()),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(written_field).collect()),
+        DataType::List(item) => DataType::List(written_field(item)),
+        DataType::Map(entries, is_ordered) => DataType::Map(written_field(entries), *is_ordered),
+        _ => return field.clone(),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(written))
+}
+
+/// The name of a file until it is complete.
+pub(super) fn temporary(path: &Path) -> PathBuf {
+    let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
+    path.with_file_name(format!(".{name}{UNFINISHED}"))
+}
+
+/// A new part of a directory, of a number from `first` on. Another query may be writing to the directory: whoever creates the temporary file has the number.
+pub(super) fn new_part(directory: &Path, job: &str, extension: &str, first: u64) -> io::Result<Target> {
+    for number in first.. {
+        let path = directory.join(format!("{}{number}.{extension}", prefix(job)));
+        let temporary = temporary(&path);
+        if path.exists() {
+            continue;
+        }
+        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            Ok(file) => {
+                lock(&file);
+                return Ok(Target { path, temporary, file, has_rows: false });
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("some number is free")
+}
+
+/// What the names of the parts begin with that a job writes, or an INSERT whose job has no checkpoints.
+fn prefix(job: &str) -> String {
+    let plain = |letter: char| if letter.is_alphanumeric() || letter == '_' { letter } else { '-' };
+    match job {
+        "" => "part-".to_owned(),
+        job => format!("part-{}-", job.chars().map(plain).collect::<String>()),
+    }
+}
+
+/// The parts of a directory that nobody writes any more, and that were not finished.
+pub(super) fn left_behind(directory: &Path, job: &str) -> io::Result<Vec<PathBuf>> {
+    let mut left = Vec::new();
+    let prefix = format!(".{}", prefix(job));
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
+        if name.starts_with(&prefix) && name.ends_with(UNFINISHED) && is_left_behind(&path) {
+            left.push(path);
+        }
+    }
+    left.sort();
+    Ok(left)
+}
+
+/// Locks a file as long as it is open, also where its process is killed. A file system without locks has no file that is known to be left behind.
+pub(super) fn lock(file: &File) {
+    for _ in 0..LOCK_ATTEMPTS_MAX {
+        match file.try_lock() {
+            // Another writer holds the lock for the moment in which it looks whether the file was left behind.
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
+            Ok(()) | Err(TryLockError::Error(_)) => return,
+        }
+    }
+}
+
+/// How often a lock is tried that another writer holds for a moment, and how long is waited between.
+const LOCK_ATTEMPTS_MAX: usize = 1_000;
+const LOCK_PAUSE: Duration = Duration::from_millis(1);
+
+/// Whether nobody has a file open that was not finished.
+pub(super) fn is_left_behind(temporary: &Path) -> bool {
+    File::open(temporary).is_ok_and(|file| file.try_lock().is_ok())
+}
+
+/// A file of bytes, compressed as its name tells.
+enum Output {
+    Plain(BufWriter<File>),
+    Gzip(flate2::write::GzEncoder<BufWriter<File>>),
+    Zstd(zstd::stream::write::Encoder<'static, BufWriter<File>>),
+}
+
+impl Output {
+    fn new(path: &Path, file: BufWriter<File>) -> io::Result<Output> {
+        Ok(match Compression::of(path) {
+            Compression::None => Output::Plain(file),
+            Compression::Gzip => Output::Gzip(flate2::write::GzEncoder::new(file, flate2::Compression::default())),
+            Compression::Zstd => Output::Zstd(zstd::stream::write::Encoder::new(file, 0)?),
+        })
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Output::Plain(file) => file.write_all(bytes),
+            Output::Gzip(file) => file.write_all(bytes),
+            Output::Zstd(file) => file.write_all(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Output::Plain(file) => file.flush(),
+            Output::Gzip(file) => file.flush(),
+            Output::Zstd(file) => file.flush(),
+        }
+    }
+
+    /// Writes what a compressed file ends with, and returns the file.
+    fn finish(&mut self) -> io::Result<&File> {
+        match self {
+            Output::Plain(_) => {}
+            Output::Gzip(file) => file.try_finish()?,
+            Output::Zstd(file) => file.do_finish()?,
+        }
+        let file = match self {
+            Output::Plain(file) => file,
+            Output::Gzip(file) => file.get_mut(),
+            Output::Zstd(file) => file.get_mut(),
+        };
+        file.flush()?;
+        Ok(file.get_ref())
+    }
+}

@@ -1,0 +1,179 @@
+//! Takes the state of a run at a cut.
+
+use std::sync::PoisonError;
+
+use pelton_state::snapshot::SnapshotError;
+
+use super::{OperatorSnapshot, PartitionSnapshot, RunSnapshot, SinkSnapshot, SourceSnapshot};
+use crate::error::RunError;
+use crate::run::RunHandle;
+use crate::shared::Shared;
+use crate::state::{SinkState, State};
+
+/// Why there is no cut.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CutError {
+    /// The run has ended, or failed, before.
+    #[error("the query has ended")]
+    Ended,
+    /// The state of an operator cannot be written.
+    #[error("{operator}: {error}")]
+    Operator {
+        /// Its name.
+        operator: String,
+        /// Why.
+        error: SnapshotError,
+    },
+    /// Rows wait in front of a sink that cannot be written.
+    #[error("{0}: rows that wait for the end of the input to be put in order (ORDER BY) have no snapshot; leave ORDER BY out")]
+    Sorted(String),
+}
+
+impl State {
+    /// Whether nothing is under way: every row that was read has come to an operator's state or to a sink.
+    pub fn is_quiet(&self) -> bool {
+        let sources = || self.sources.iter().all(|node| !node.reading && node.sequencer.chunks.outstanding() == 0);
+        let pipelines = || self.pipelines.iter().all(|node| node.queue.is_empty() && node.order.outstanding() == 0);
+        let operators = || self.operators.iter().all(|node| node.is_at_rest());
+        let sinks = || self.sinks.iter().all(|node| node.is_quiet(self.holds_ends));
+        self.tasks_running == 0 && sources() && pipelines() && operators() && sinks()
+    }
+
+    /// Whether somebody waits for what has come about now.
+    pub fn is_awaited(&self) -> bool {
+        self.is_held && self.is_quiet() || self.holds_ends && self.has_all_output()
+    }
+}
+
+impl SinkState {
+    /// Whether nothing waits for it, and no rows that it has taken wait in it.
+    fn is_quiet(&self, holds_ends: bool) -> bool {
+        let has_nothing = self.waiting() == 0 && !self.writing && !self.unflushed;
+        self.ended || has_nothing && !self.wants_end(holds_ends)
+    }
+}
+
+impl RunHandle {
+    /// Takes what the run is at a cut. Reading waits meanwhile; rows that are under way are processed first. Blocks until then.
+    ///
+    /// Rows that sinks have taken are prepared to be committed ([`crate::sink::Sink::prepare`]), and those behind the cut are not among them.
+    ///
+    /// # Errors
+    /// [`CutError`]. The run goes on, unless it has ended.
+    pub fn cut(&self) -> Result<RunSnapshot, CutError> {
+        self.hold();
+        let shared = &self.0;
+        let mut state = shared.state();
+        while !state.is_quiet() && !shared.has_ended() && !state.must_stop() {
+            state = shared.awaited.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        self.try_cut().unwrap_or(Err(CutError::Ended))
+    }
+
+    /// Has reading wait, so that the run comes to a cut.
+    pub fn hold(&self) {
+        self.0.state().is_held = true;
+        self.0.waker.wake();
+    }
+
+    /// As [`RunHandle::cut`], after [`RunHandle::hold`], where all that was under way is done; `None` where it is not. Reading goes on after a cut.
+    pub fn try_cut(&self) -> Option<Result<RunSnapshot, CutError>> {
+        let shared = &self.0;
+        let mut state = shared.state();
+        if shared.has_ended() || state.must_stop() {
+            state.is_held = false;
+            return Some(Err(CutError::Ended));
+        }
+        if !state.is_held || !state.is_quiet() {
+            return None;
+        }
+        // Taking it is a task, so that nobody else ends the run meanwhile.
+        state.tasks_running += 1;
+        drop(state);
+        let taken = shared.take_snapshot();
+        let mut state = shared.state();
+        state.is_held = false;
+        state.tasks_running -= 1;
+        let must_finish = state.must_finish();
+        drop(state);
+        if must_finish {
+            shared.finish();
+        }
+        shared.waker.wake();
+        Some(taken)
+    }
+}
+
+impl Shared {
+    /// Of a run of which nothing is under way, nor will be before this is done.
+    fn take_snapshot(&self) -> Result<RunSnapshot, CutError> {
+        let mut states = Vec::with_capacity(self.graph.operators.len());
+        for index in 0..self.graph.operators.len() {
+            let operator = self.operator(index);
+            let state = operator.snapshot();
+            states.push(state.map_err(|error| CutError::Operator { operator: operator.name().to_owned(), error })?);
+        }
+        let positions = self.positions();
+        let sinks = self.prepare_sinks()?;
+        let state = self.state();
+        let sources = state.sources.iter().zip(positions).map(|(node, partitions)| SourceSnapshot {
+            name: node.name.clone(),
+            partitions,
+            watermark: node.sequencer.watermark(),
+            stream: node.sequencer.stream(),
+        });
+        let operators = state.operators.iter().zip(states).map(|(node, state)| OperatorSnapshot {
+            name: node.name.clone(),
+            state,
+            stream: node.results.stream(),
+            late_rows: node.late_rows,
+        });
+        Ok(RunSnapshot {
+            sources: sources.collect(),
+            pipelines: state.pipelines.iter().map(|node| node.passed_on.stream()).collect(),
+            operators: operators.collect(),
+            sinks,
+        })
+    }
+
+    /// How far the partitions of each source have been read.
+    fn positions(&self) -> Vec<Vec<PartitionSnapshot>> {
+        let partitions_of = |index: usize| {
+            let source = self.sources[index].lock().unwrap_or_else(PoisonError::into_inner);
+            let source = source.as_ref().expect("a source is there until the run has ended");
+            let state = self.unchanged_state();
+            let partitions = state.sources[index].sequencer.partitions.iter().enumerate();
+            let snapshot = partitions.map(|(partition, known)| PartitionSnapshot {
+                name: source.partition_name(partition).into_owned(),
+                position: source.position(partition),
+                watermark: known.watermark,
+                has_ended: known.ended,
+                is_idle: known.is_idle,
+            });
+            snapshot.collect()
+        };
+        (0..self.sources.len()).map(partitions_of).collect()
+    }
+
+    /// Has sinks prepare to commit the rows that they have taken. One that cannot fails the run.
+    fn prepare_sinks(&self) -> Result<Vec<SinkSnapshot>, CutError> {
+        let mut snapshots = Vec::with_capacity(self.sinks.len());
+        for (index, sink) in self.sinks.iter().enumerate() {
+            let name = self.graph.sinks[index].name.clone();
+            let mut outlet = sink.lock().unwrap_or_else(PoisonError::into_inner);
+            let outlet = outlet.as_mut().expect("a sink is there until the run has ended");
+            if outlet.bytes_sorted().is_some_and(|bytes| bytes > 0) {
+                return Err(CutError::Sorted(name));
+            }
+            match outlet.snapshot(name.clone()) {
+                Ok(snapshot) => snapshots.push(SinkSnapshot { rows: self.unchanged_state().sinks[index].rows, ..snapshot }),
+                Err(error) => {
+                    self.state().fail(RunError::Sink { sink: name, error });
+                    return Err(CutError::Ended);
+                }
+            }
+        }
+        Ok(snapshots)
+    }
+}

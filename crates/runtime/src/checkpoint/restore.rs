@@ -1,0 +1,150 @@
+//! Gives a run that has not begun what another run of the same graph was at a cut.
+
+use std::sync::PoisonError;
+
+use pelton_data::time::WATERMARK_MIN;
+use pelton_state::snapshot::SnapshotError;
+
+use super::{PartitionSnapshot, RunSnapshot, SourceSnapshot};
+use crate::graph::SourceNode;
+use crate::operators::Restored;
+use crate::shared::Shared;
+use crate::sink::SinkError;
+
+/// Why a run cannot go on from a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// It is of another graph.
+    #[error("the snapshot has {found}, and the query {wanted}")]
+    OtherGraph {
+        /// What it has: `the sources bids`.
+        found: String,
+        /// What the run has.
+        wanted: String,
+    },
+    /// A partition of an input that was read is not there any more.
+    #[error("{table}: {partition} was read in part, and is not there any more")]
+    PartitionGone {
+        /// The input.
+        table: String,
+        /// Its partition.
+        partition: String,
+    },
+    /// The state of an operator is not one of this operator.
+    #[error("{operator}: {error}")]
+    Operator {
+        /// Its name.
+        operator: String,
+        /// What is wrong.
+        error: SnapshotError,
+    },
+    /// A sink cannot commit the rows that it had prepared, or remove those behind.
+    #[error("{0}")]
+    Sink(SinkError),
+}
+
+impl RunSnapshot {
+    /// Puts sources where they were: before the run begins. Partitions that are new are read from their start.
+    pub(crate) fn seek(&self, sources: &mut [SourceNode]) -> Result<(), RestoreError> {
+        let names = |sources: &[SourceSnapshot]| sources.iter().map(|source| source.name.clone()).collect::<Vec<_>>();
+        let wanted: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
+        if names(&self.sources) != wanted {
+            return Err(other("sources", &names(&self.sources), &wanted));
+        }
+        for (snapshot, node) in self.sources.iter().zip(sources) {
+            for known in snapshot.partitions.iter().filter(|known| !known.has_ended) {
+                let Some(position) = known.position else { continue };
+                match (0..node.source.partitions()).find(|&partition| node.source.partition_name(partition) == known.name) {
+                    Some(partition) => node.source.seek(partition, position),
+                    None => {
+                        let (table, partition) = (node.name.clone(), known.name.clone());
+                        return Err(RestoreError::PartitionGone { table, partition });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Becomes what the snapshot says, but for the sources, which have been put where they were.
+    pub(crate) fn restore(&self, snapshot: &RunSnapshot) -> Result<(), RestoreError> {
+        let names: Vec<String> = self.graph.operators.iter().map(|node| node.0.name().to_owned()).collect();
+        let found: Vec<String> = snapshot.operators.iter().map(|operator| operator.name.clone()).collect();
+        if found != names {
+            return Err(other("operators", &found, &names));
+        }
+        let found: Vec<String> = snapshot.sinks.iter().map(|sink| sink.name.clone()).collect();
+        let wanted: Vec<String> = self.graph.sinks.iter().map(|sink| sink.name.clone()).collect();
+        if found != wanted {
+            return Err(other("outputs", &found, &wanted));
+        }
+        let mut restored = Vec::with_capacity(names.len());
+        for (index, operator) in snapshot.operators.iter().enumerate() {
+            let node = self.operator(index);
+            let state = node.restore(&operator.state);
+            restored.push(state.map_err(|error| RestoreError::Operator { operator: operator.name.clone(), error })?);
+        }
+        let outlets = || self.sinks.iter().map(|outlet| outlet.lock().unwrap_or_else(PoisonError::into_inner));
+        for (mut outlet, sink) in outlets().zip(&snapshot.sinks) {
+            let outlet = outlet.as_mut().expect("a sink is there until the run has ended");
+            outlet.restore(sink).map_err(RestoreError::Sink)?;
+        }
+        for mut outlet in outlets() {
+            let outlet = outlet.as_mut().expect("a sink is there until the run has ended");
+            outlet.recover().map_err(RestoreError::Sink)?;
+        }
+        self.restore_streams(snapshot, restored);
+        Ok(())
+    }
+
+    /// Numbers and times of streams go on where they were.
+    fn restore_streams(&self, snapshot: &RunSnapshot, restored: Vec<Restored>) {
+        let names: Vec<Vec<String>> = self.partition_names();
+        let mut state = self.state();
+        for (node, stream) in state.pipelines.iter_mut().zip(&snapshot.pipelines) {
+            node.passed_on.restore(stream);
+        }
+        for (index, restored) in restored.into_iter().enumerate() {
+            let node = &mut state.operators[index];
+            node.results.restore(&snapshot.operators[index].stream);
+            node.late_rows = snapshot.operators[index].late_rows;
+            state.operator_restored(index, restored);
+        }
+        for (node, sink) in state.sinks.iter_mut().zip(&snapshot.sinks) {
+            node.rows = sink.rows;
+            node.closed |= sink.rows_left == Some(0);
+        }
+        for (index, source) in snapshot.sources.iter().enumerate() {
+            let known = |name: &String| source.partitions.iter().find(|known: &&PartitionSnapshot| known.name == *name);
+            let partitions: Vec<Option<&PartitionSnapshot>> = names[index].iter().map(known).collect();
+            let sequencer = &mut state.sources[index].sequencer;
+            sequencer.restore(source, &partitions);
+            let watermark = sequencer.watermark();
+            // All that reads the stream learns how far its time had come.
+            if watermark > WATERMARK_MIN && !sequencer.has_ended() {
+                let now_ns = self.clock.nanos();
+                state.punctuate(index, watermark, now_ns);
+            }
+            state.end_source_if_done(index);
+        }
+    }
+
+    fn partition_names(&self) -> Vec<Vec<String>> {
+        let names = |source: &crate::sync::Mutex<Option<Box<dyn crate::source::Source>>>| {
+            let source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            let source = source.as_ref().expect("a source is there until the run has ended");
+            (0..source.partitions()).map(|partition| source.partition_name(partition).into_owned()).collect()
+        };
+        self.sources.iter().map(names).collect()
+    }
+}
+
+fn other(what: &str, found: &[String], wanted: &[String]) -> RestoreError {
+    let listed = |names: &[String]| match names {
+        [] => format!("no {what}"),
+        names => format!("the {what} {}", names.join(", ")),
+    };
+    RestoreError::OtherGraph { found: listed(found), wanted: listed(wanted) }
+}
