@@ -7,7 +7,7 @@ use pelton_plan::{Place, PlanError};
 use pelton_runtime::run::RunError;
 use pelton_runtime::source::SourceError;
 
-use crate::checkpoints::CheckpointError;
+use crate::checkpoints::error::CheckpointError;
 
 /// Why a statement was refused or a query stopped.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -80,11 +80,7 @@ impl Error {
         match self {
             Error::Plan(error) => error.place,
             Error::Table { place, .. } | Error::Setting { place, .. } => *place,
-            Error::Compile(_)
-            | Error::Run(_)
-            | Error::Analyzed { .. }
-            | Error::Checkpoint(_)
-            | Error::Usage(_) => None,
+            Error::Compile(_) | Error::Run(_) | Error::Analyzed { .. } | Error::Checkpoint(_) | Error::Usage(_) => None,
         }
     }
 }

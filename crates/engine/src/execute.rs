@@ -34,7 +34,8 @@ use pelton_state::join::streams::Residual;
 use pelton_state::ranking::Ranker;
 use pelton_state::window::Contents;
 
-use crate::checkpoints::{CheckpointError, Checkpointed};
+use crate::checkpoints::error::CheckpointError;
+use crate::checkpoints::job::Checkpointed;
 use crate::error::Error;
 use crate::event_time::with_computed_time;
 use crate::inserts::Inserts;

@@ -21,10 +21,7 @@ const OPTIONS: &[(&str, &[&str])] = &[
         "checkpoints are set by 'execution.checkpointing.interval', '….dir' and '….num-retained', and 'execution.state-recovery.path'",
         &["execution.checkpointing.", "execution.savepoint.", "execution.state-recovery."],
     ),
-    (
-        "a job that fails is started again by who runs it, from its last checkpoint",
-        &["restart-strategy."],
-    ),
+    ("a job that fails is started again by who runs it, from its last checkpoint", &["restart-strategy."]),
     (
         "state is kept in memory as long as windows need it; the setting 'pelton.memory' bounds it",
         &["state.", "table.exec.state.ttl", "table.exec.rank.topn-cache-size"],

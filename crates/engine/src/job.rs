@@ -8,7 +8,7 @@ use pelton_data::Micros;
 use pelton_plan::Table;
 use pelton_runtime::run::{Run, RunError, RunHandle};
 
-use crate::checkpoints::{CheckpointStatus, Watched};
+use crate::checkpoints::watched::{CheckpointStatus, Wanted, Watched};
 use crate::error::Error;
 use crate::inserts::Inserts;
 use crate::progress::Progress;
@@ -211,14 +211,21 @@ impl Job {
     /// # Errors
     /// Where it has no checkpoints, or has ended.
     pub fn savepoint(&self) -> Result<(), Error> {
-        let Some(checkpoints) = &self.0.description.checkpoints else {
+        self.watched_checkpoints().map(|checkpoints| checkpoints.want(Wanted::Savepoint))
+    }
+
+    /// Has its last checkpoint, which is taken when it ends, be a savepoint.
+    pub(crate) fn end_with_savepoint(&self) -> Result<(), Error> {
+        self.watched_checkpoints().map(|checkpoints| checkpoints.want(Wanted::SavepointAtEnd))
+    }
+
+    fn watched_checkpoints(&self) -> Result<&Watched, Error> {
+        self.0.description.checkpoints.as_ref().ok_or_else(|| {
             let name = self.name();
-            return Err(Error::Usage(format!(
-                "the job '{name}' has no checkpoints: SET 'execution.checkpointing.dir' to a directory before it starts"
-            )));
-        };
-        checkpoints.want_savepoint();
-        Ok(())
+            Error::Usage(format!(
+                "the job {name} has no checkpoints: SET 'execution.checkpointing.dir' to a directory before it starts"
+            ))
+        })
     }
 
     /// Ends the job at once. Rows that were read and are not written are dropped.

@@ -529,7 +529,9 @@ impl Session {
             Statement::ShowSharing => return Ok(Outcome::Rows(self.show_sharing())),
             Statement::ShowJobs { is_verbose } => return Ok(Outcome::Rows(self.show_jobs(*is_verbose))),
             Statement::DescribeJob(job) => return self.describe_job(job).map(Outcome::Rows),
-            Statement::StopJob { job, with_drain } => return self.stop_job(job, *with_drain),
+            Statement::StopJob { job, with_savepoint, with_drain } => {
+                return self.stop_job(job, (*with_savepoint, *with_drain));
+            }
             Statement::ShowProgress { is_verbose } => {
                 return Ok(Outcome::Rows(self.engine().known().progress(*is_verbose)));
             }

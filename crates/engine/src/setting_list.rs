@@ -210,12 +210,7 @@ pub const SETTINGS: &[SettingEntry] = &[
         "none: jobs have no checkpoints",
         "Where the checkpoints of jobs are kept, each job in a directory of its own.",
     ),
-    setting(
-        "execution.checkpointing.num-retained",
-        "a number from 1",
-        "3",
-        "Checkpoints of a job that are kept.",
-    ),
+    setting("execution.checkpointing.num-retained", "a number from 1", "3", "Checkpoints of a job that are kept."),
     setting(
         "execution.state-recovery.path",
         "'latest' or the number of a checkpoint",

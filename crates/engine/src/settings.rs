@@ -17,7 +17,7 @@ use pelton_runtime::policy::{EPOCH_DEFAULT, PolicyName};
 use pelton_runtime::wake::SPIN_DEFAULT;
 use pelton_state::layout::DenseKeys;
 
-use crate::checkpoints::RestoreFrom;
+use crate::checkpoints::restore_from::RestoreFrom;
 use crate::error::Error;
 use crate::flink_options;
 use crate::setting_list::{Audience, SETTINGS, Scope, SettingEntry};
@@ -344,7 +344,9 @@ impl Settings {
             CHECKPOINT_INTERVAL => parse_duration(value)
                 .filter(|interval| !interval.is_zero())
                 .map(|interval| self.checkpoint_interval = Some(interval)),
-            "execution.checkpointing.dir" => checkpoint_directory(value).map(|path| self.checkpoint_directory = Some(path)),
+            "execution.checkpointing.dir" => {
+                checkpoint_directory(value).map(|path| self.checkpoint_directory = Some(path))
+            }
             "execution.checkpointing.num-retained" => {
                 number(1, 1 << 20).map(|count| self.checkpoints_retained = count as usize)
             }

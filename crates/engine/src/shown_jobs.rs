@@ -1,16 +1,17 @@
 //! What `SHOW JOBS` and `DESCRIBE JOB` show.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arrow::array::RecordBatch;
 use arrow::temporal_conversions::timestamp_us_to_datetime;
 use pelton_data::zone::Zone;
 
+use crate::checkpoints::watched::CheckpointStatus;
 use crate::display::{shown_rows, text_rows};
 use crate::job::Job;
 
 /// Names of the columns. The first four are Flink's.
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 12] = [
     "job id",
     "job name",
     "status",
@@ -19,6 +20,8 @@ const COLUMNS: [&str; 10] = [
     "rows in",
     "rows out",
     "state bytes",
+    "checkpoint",
+    "checkpoint error",
     "error",
     "statement",
 ];
@@ -46,6 +49,7 @@ pub(crate) fn described(job: &Job, zone: Zone) -> RecordBatch {
 
 fn row(job: &Job, zone: Zone) -> Vec<String> {
     let progress = job.progress();
+    let status = job.checkpoints().unwrap_or_default();
     let rows_in: u64 = progress.sources.iter().map(|source| source.rows).sum();
     let rows_out: u64 = progress.sinks.iter().map(|sink| sink.rows).sum();
     vec![
@@ -57,9 +61,28 @@ fn row(job: &Job, zone: Zone) -> Vec<String> {
         rows_in.to_string(),
         rows_out.to_string(),
         progress.load.state_bytes.to_string(),
+        checkpoint(&status, zone),
+        status.error.unwrap_or_default(),
         job.error().map(|error| error.to_string()).unwrap_or_default(),
         job.statement().to_owned(),
     ]
+}
+
+/// The last checkpoint: its number, when it was complete, how long it took, for how long nothing was read, and what was written.
+fn checkpoint(status: &CheckpointStatus, zone: Zone) -> String {
+    let Some(last) = status.last else {
+        return status.restored_from.map(|id| format!("restored from {id}")).unwrap_or_default();
+    };
+    let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
+    format!(
+        "{} at {}, {:.1} ms (paused {:.1} ms), {} of {} bytes written",
+        last.id,
+        local_time(last.completed, zone),
+        millis(last.duration),
+        millis(last.pause),
+        last.bytes_written,
+        last.state_bytes
+    )
 }
 
 /// A time by the clocks of a zone.

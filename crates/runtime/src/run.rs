@@ -3,8 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-pub use crate::error::RunError;
 use crate::checkpoint::{RestoreError, RunSnapshot};
+pub use crate::error::RunError;
 use crate::graph::Graph;
 pub use crate::options::RunOptions;
 use crate::progress::Progress;

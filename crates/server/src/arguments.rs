@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pelton::checkpoints::RestoreFrom;
 
 /// Pelton: SQL over streams, inside one process, at the speed of the machine.
 #[derive(Debug, Parser)]
@@ -52,12 +53,23 @@ pub struct RunArguments {
     /// How rows are printed
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
+    /// Go on from a checkpoint of each INSERT: the latest, if there is one, or that of a number (SET 'execution.state-recovery.path')
+    #[arg(long, value_name = "latest|NUMBER", num_args = 0..=1, default_missing_value = "latest", value_parser = checkpoint)]
+    pub restore: Option<String>,
     /// Threads that do the work; all that the process may use where not given
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub workers: Option<u64>,
     /// While a query runs, say every so many seconds how it is, what it waits for and what its operators cost (SHOW QUERIES, SHOW PROGRESS, SHOW OPERATORS), on standard error
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     pub status: Option<u64>,
+}
+
+/// `latest`, or the number of a checkpoint.
+fn checkpoint(value: &str) -> Result<String, String> {
+    match RestoreFrom::parse(value) {
+        Some(_) => Ok(value.to_owned()),
+        None => Err("it is neither 'latest' nor the number of a checkpoint".to_owned()),
+    }
 }
 
 /// `pelton sql`

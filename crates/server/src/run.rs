@@ -38,6 +38,9 @@ pub struct Execution {
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let session = new_session(arguments.workers)?;
     stop::listen(Interrupted::Queries(session.clone()), Interrupt::EndsProgram)?;
+    if let Some(checkpoint) = &arguments.restore {
+        session.set("execution.state-recovery.path", checkpoint)?;
+    }
     let script = Script::read(&arguments.script)?;
     let RunArguments { format, status, .. } = *arguments;
     execute(&session, &script, &Execution { format, status, is_interactive: false, background: None })

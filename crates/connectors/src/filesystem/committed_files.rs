@@ -112,8 +112,8 @@ impl Sink for CommittedFiles {
     }
 
     fn recover(&mut self) -> Result<(), SinkError> {
-        let removed = left_behind(&self.directory, &self.job)
-            .and_then(|parts| parts.iter().try_for_each(fs::remove_file));
+        let removed =
+            left_behind(&self.directory, &self.job).and_then(|parts| parts.iter().try_for_each(fs::remove_file));
         removed.map_err(|error| self.error(problem(&error)))
     }
 

@@ -376,7 +376,11 @@ impl OpenFile {
         let skipped = io::copy(&mut (&mut *self.reader).take(left), &mut io::sink());
         let skipped = skipped.map_err(|error| self.input(problem(&error)))?;
         if skipped < left {
-            let problem = format!("has {} bytes, and was read up to byte {} before: it was changed", from.byte - left + skipped, from.byte);
+            let problem = format!(
+                "has {} bytes, and was read up to byte {} before: it was changed",
+                from.byte - left + skipped,
+                from.byte
+            );
             return Err(self.input(problem));
         }
         (self.byte, self.line, self.has_rows) = (from.byte, from.row, true);

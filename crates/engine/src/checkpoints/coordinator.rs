@@ -1,85 +1,17 @@
 //! Takes checkpoints of a job while it runs, and one when it ends.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pelton_runtime::checkpoint::{CutError, Outputs};
 use pelton_runtime::run::RunHandle;
 
-use super::{CheckpointKind, Checkpoints, JobStage};
+use super::history::Checkpoints;
+use super::manifest::{CheckpointKind, JobStage};
+use super::watched::{LastCheckpoint, Wanted, Watched};
 use crate::error::Error;
 
 /// How often a coordinator looks whether a savepoint was asked for, at least.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-
-/// What has become of the checkpoints of a job.
-#[derive(Debug, Clone, Default)]
-pub struct CheckpointStatus {
-    /// Checkpoints that were written.
-    pub completed: u64,
-    /// Checkpoints that could not be taken or written.
-    pub failed: u64,
-    /// The last that was written.
-    pub last: Option<LastCheckpoint>,
-    /// Why the last one that failed did, where none was written since.
-    pub error: Option<String>,
-    /// The number of the checkpoint that the job went on from.
-    pub restored_from: Option<u64>,
-}
-
-/// A checkpoint that was written.
-#[derive(Debug, Clone, Copy)]
-pub struct LastCheckpoint {
-    /// Its number.
-    pub id: u64,
-    /// When it was complete.
-    pub completed: SystemTime,
-    /// From its beginning until then.
-    pub duration: Duration,
-    /// For how long nothing was read: until all rows under way were processed and the state was taken.
-    pub pause: Duration,
-    /// Of all state.
-    pub state_bytes: u64,
-    /// Of what was written.
-    pub bytes_written: u64,
-}
-
-/// The checkpoints of a job that runs, as others see them.
-#[derive(Clone, Default)]
-pub(crate) struct Watched(Arc<Mutex<Progress>>);
-
-#[derive(Default)]
-struct Progress {
-    status: CheckpointStatus,
-    /// The next one is a savepoint.
-    is_savepoint_wanted: bool,
-}
-
-impl Watched {
-    /// Of a job that went on from that checkpoint.
-    pub fn restored_from(id: Option<u64>) -> Watched {
-        let watched = Watched::default();
-        watched.lock().status.restored_from = id;
-        watched
-    }
-
-    pub fn status(&self) -> CheckpointStatus {
-        self.lock().status.clone()
-    }
-
-    /// Has the next checkpoint be a savepoint, which is taken soon.
-    pub fn want_savepoint(&self) {
-        self.lock().is_savepoint_wanted = true;
-    }
-
-    fn is_savepoint_wanted(&self) -> bool {
-        self.lock().is_savepoint_wanted
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// A job whose checkpoints are taken.
 pub(crate) struct Coordinator {
@@ -111,7 +43,7 @@ impl Coordinator {
                 Outputs::Open => {}
             }
             let is_due = next.is_some_and(|next| next <= Instant::now());
-            if is_due || self.watched.is_savepoint_wanted() {
+            if is_due || self.watched.wants_savepoint() {
                 let began = Instant::now();
                 self.take(JobStage::Running);
                 next = self.interval.map(|interval| began + interval);
@@ -127,7 +59,8 @@ impl Coordinator {
             true => self.run.end_outputs(),
             false => {
                 let problem = self.watched.status().error.unwrap_or_default();
-                self.run.fail(pelton_runtime::run::RunError::Internal(format!("its last checkpoint failed: {problem}")));
+                self.run
+                    .fail(pelton_runtime::run::RunError::Internal(format!("its last checkpoint failed: {problem}")));
             }
         }
     }
@@ -135,8 +68,7 @@ impl Coordinator {
     /// Takes a checkpoint, and commits what it has prepared. Returns whether it was written.
     fn take(&mut self, stage: JobStage) -> bool {
         let began = Instant::now();
-        let is_savepoint = std::mem::take(&mut self.watched.lock().is_savepoint_wanted);
-        let kind = if is_savepoint { CheckpointKind::Savepoint } else { CheckpointKind::Checkpoint };
+        let kind = self.kind(stage);
         let cut = match self.run.cut() {
             Ok(cut) => cut,
             // It is told as the error of the job.
@@ -163,6 +95,20 @@ impl Coordinator {
             }
             Err(error) => self.failed(error.to_string()),
         }
+    }
+
+    fn kind(&self, stage: JobStage) -> CheckpointKind {
+        let mut progress = self.watched.lock();
+        let is_savepoint = match progress.wanted {
+            Wanted::None => false,
+            Wanted::Savepoint => true,
+            Wanted::SavepointAtEnd => stage != JobStage::Running,
+        };
+        if !is_savepoint {
+            return CheckpointKind::Checkpoint;
+        }
+        progress.wanted = Wanted::None;
+        CheckpointKind::Savepoint
     }
 
     fn failed(&self, problem: String) -> bool {

@@ -27,11 +27,15 @@ impl Session {
     }
 
     /// `STOP JOB`. One that is being stopped already is ended at once.
-    pub(super) fn stop_job(&self, named: &Named, with_drain: bool) -> Result<Outcome, Error> {
+    pub(super) fn stop_job(&self, named: &Named, (with_savepoint, with_drain): (bool, bool)) -> Result<Outcome, Error> {
         let job = self.named_job(named)?;
         if job.state() != JobState::Running {
             let message = format!("the job {job} has ended already: it is {}", job.state());
             return Err(PlanError::invalid(named.place, message).with_hint("SHOW JOBS lists those that run").into());
+        }
+        if with_savepoint {
+            let refused = |error: Error| PlanError::invalid(named.place, error.to_string());
+            job.end_with_savepoint().map_err(refused)?;
         }
         match (job.is_stopping(), with_drain) {
             (true, _) => job.abort(),
@@ -39,7 +43,11 @@ impl Session {
             (false, false) => job.stop(),
         }
         if job.wait_for(STOPPING_MAX) {
-            return Ok(Outcome::Done);
+            let savepoint = job.checkpoints().and_then(|status| status.last).filter(|_| with_savepoint);
+            return Ok(match savepoint {
+                Some(last) => Outcome::Noted(format!("the savepoint of the job {job} is its checkpoint {}", last.id)),
+                None => Outcome::Done,
+            });
         }
         let note = format!("the job {job} is being stopped, and has not ended yet; STOP JOB once more ends it at once");
         Ok(Outcome::Noted(note))

@@ -10,7 +10,7 @@ use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
 
 use super::Session;
-use crate::checkpoints::Checkpointed;
+use crate::checkpoints::job::Checkpointed;
 use crate::emission;
 use crate::engine::{Engine, Known, SessionId};
 use crate::error::Error;
@@ -106,7 +106,8 @@ impl Session {
             is_insert.then(|| known.job_name(settings.job_name.as_deref(), &written, entry.number)).transpose()
         };
         let name = job_name(&self.engine().known())?;
-        let checkpointed = name.as_deref().map(|name| Checkpointed::of(name, statement, &settings)).transpose()?.flatten();
+        let checkpointed =
+            name.as_deref().map(|name| Checkpointed::of(name, statement, &settings)).transpose()?.flatten();
         let surroundings = Surroundings { checkpointed: checkpointed.as_ref(), ..surroundings };
         let mut unstarted = execute::prepare(program, &surroundings)?;
         // Before files are made. A table of the program that is dropped looks as if another query had taken it: both are checked under one lock.

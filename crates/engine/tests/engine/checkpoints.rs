@@ -45,7 +45,12 @@ fn write_inputs(folder: &Folder) {
             for row in 0..rows {
                 let (key, value) = (next(&mut state) % 20, next(&mut state) % 1_000);
                 let millis = row * (60_000 / rows) + next(&mut state) % 40;
-                text += &format!("{key},{value},2024-01-01 00:{:02}:{:02}.{:03}\n", millis / 60_000, millis / 1_000 % 60, millis % 1_000);
+                text += &format!(
+                    "{key},{value},2024-01-01 00:{:02}:{:02}.{:03}\n",
+                    millis / 60_000,
+                    millis / 1_000 % 60,
+                    millis % 1_000
+                );
             }
             fs::write(folder.0.join(table).join(format!("{file}.csv")), text).unwrap();
         }
@@ -169,7 +174,13 @@ fn a_job_that_is_killed_again_and_again_writes_each_row_once() {
         }
         let (found, expected) = (written(&folder.0.join("out")), expected(&folder, *query));
         assert!(!expected.is_empty());
-        assert!(found == expected, "{}: {} rows after {kills} kills, and {} without", query.1, found.len(), expected.len());
+        assert!(
+            found == expected,
+            "{}: {} rows after {kills} kills, and {} without",
+            query.1,
+            found.len(),
+            expected.len()
+        );
         assert!(kills == 0 || restored > 0, "{}: it never went on from a checkpoint", query.1);
     }
 }

@@ -70,20 +70,23 @@ pub(super) fn stop(reader: &mut Reader<'_>) -> Result<Statement, PlanError> {
     reader.word("STOP")?;
     reader.word("JOB")?;
     let job = job_name(reader)?;
-    let mut with_drain = false;
+    let (mut with_savepoint, mut with_drain) = (false, false);
     while reader.takes("WITH") {
-        let place = reader.place();
-        if reader.takes("SAVEPOINT") {
-            let instead = "leave it out: WITH DRAIN reports the windows that are open";
-            return Err(PlanError::unsupported(place, "STOP JOB … WITH SAVEPOINT", instead));
-        }
         let found = reader.parser.peek_token();
-        if with_drain || !reader.takes("DRAIN") {
-            return Err(reader.expected(if with_drain { "the end of the statement" } else { "DRAIN" }, &found));
+        if !with_savepoint && !with_drain && reader.takes("SAVEPOINT") {
+            with_savepoint = true;
+        } else if !with_drain && reader.takes("DRAIN") {
+            with_drain = true;
+        } else {
+            let expected = match (with_savepoint, with_drain) {
+                (_, true) => "the end of the statement",
+                (true, false) => "DRAIN",
+                (false, false) => "SAVEPOINT or DRAIN",
+            };
+            return Err(reader.expected(expected, &found));
         }
-        with_drain = true;
     }
-    Ok(Statement::StopJob { job, with_drain })
+    Ok(Statement::StopJob { job, with_savepoint, with_drain })
 }
 
 /// The name of a job, in quotes or not, or its number.

@@ -150,10 +150,12 @@ pub enum Statement {
     },
     /// `DESCRIBE JOB name`
     DescribeJob(Named),
-    /// `STOP JOB name [WITH DRAIN]`
+    /// `STOP JOB name [WITH SAVEPOINT] [WITH DRAIN]`
     StopJob {
         /// Which.
         job: Named,
+        /// Whether its last checkpoint stays until it is removed by hand.
+        with_savepoint: bool,
         /// Whether its inputs end, so that windows are reported which are open.
         with_drain: bool,
     },

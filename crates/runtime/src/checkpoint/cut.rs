@@ -25,7 +25,9 @@ pub enum CutError {
         error: SnapshotError,
     },
     /// Rows wait in front of a sink that cannot be written.
-    #[error("{0}: rows that wait for the end of the input to be put in order (ORDER BY) have no snapshot; leave ORDER BY out")]
+    #[error(
+        "{0}: rows that wait for the end of the input to be put in order (ORDER BY) have no snapshot; leave ORDER BY out"
+    )]
     Sorted(String),
 }
 
@@ -167,7 +169,9 @@ impl Shared {
                 return Err(CutError::Sorted(name));
             }
             match outlet.snapshot(name.clone()) {
-                Ok(snapshot) => snapshots.push(SinkSnapshot { rows: self.unchanged_state().sinks[index].rows, ..snapshot }),
+                Ok(snapshot) => {
+                    snapshots.push(SinkSnapshot { rows: self.unchanged_state().sinks[index].rows, ..snapshot })
+                }
                 Err(error) => {
                     self.state().fail(RunError::Sink { sink: name, error });
                     return Err(CutError::Ended);

@@ -36,7 +36,8 @@ impl RunHandle {
                 Outputs::Open => {}
                 outputs => return outputs,
             }
-            let left = until.map_or(Duration::from_secs(3_600), |until| until.saturating_duration_since(Instant::now()));
+            let left =
+                until.map_or(Duration::from_secs(3_600), |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return Outputs::Open;
             }

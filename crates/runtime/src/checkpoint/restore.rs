@@ -54,7 +54,9 @@ impl RunSnapshot {
         for (snapshot, node) in self.sources.iter().zip(sources) {
             for known in snapshot.partitions.iter().filter(|known| !known.has_ended) {
                 let Some(position) = known.position else { continue };
-                match (0..node.source.partitions()).find(|&partition| node.source.partition_name(partition) == known.name) {
+                match (0..node.source.partitions())
+                    .find(|&partition| node.source.partition_name(partition) == known.name)
+                {
                     Some(partition) => node.source.seek(partition, position),
                     None => {
                         let (table, partition) = (node.name.clone(), known.name.clone());

@@ -115,7 +115,7 @@ fn code(error: &Error) -> &'static str {
         Error::Table { .. } => INVALID_STATEMENT,
         Error::Setting { .. } => INVALID_PARAMETER_VALUE,
         Error::Run(_) | Error::Analyzed { .. } if error.input_row().is_some() => DATA_EXCEPTION,
-        Error::Run(_) | Error::Analyzed { .. } => SYSTEM_ERROR,
+        Error::Run(_) | Error::Analyzed { .. } | Error::Checkpoint(_) => SYSTEM_ERROR,
         Error::Usage(_) => NOT_IN_PREREQUISITE_STATE,
         Error::Compile(_) => INTERNAL_ERROR,
     }

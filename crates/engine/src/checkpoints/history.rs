@@ -1,0 +1,196 @@
+//! The checkpoints of one job in their store.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pelton_runtime::checkpoint::RunSnapshot;
+
+use super::error::CheckpointError;
+use super::manifest::{self, CheckpointKind, JobStage, Manifest, Piece};
+use super::restore_from::RestoreFrom;
+use super::store::CheckpointStore;
+
+/// Bytes of a piece of state at most: one of many pieces that is unchanged is not written again.
+const PIECE_BYTES_MAX: usize = 4 << 20;
+
+/// The checkpoints of one job.
+pub(crate) struct Checkpoints {
+    store: Arc<dyn CheckpointStore>,
+    job: String,
+    statement: String,
+    /// Checkpoints that are kept at least.
+    retained: usize,
+    /// Of the last checkpoint, or 0.
+    last_id: u64,
+    /// Pieces that are in the store.
+    pieces: BTreeSet<String>,
+}
+
+/// What was written of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub id: u64,
+    /// Of all state.
+    pub state_bytes: u64,
+    /// Of the state that was not there before, and of the manifest.
+    pub bytes_written: u64,
+}
+
+impl Checkpoints {
+    /// Those that are in a store. Pieces that no checkpoint has are removed.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn open(
+        store: Arc<dyn CheckpointStore>,
+        job: &str,
+        statement: &str,
+        retained: usize,
+    ) -> Result<Checkpoints, CheckpointError> {
+        let mut checkpoints = Checkpoints {
+            store,
+            job: job.to_owned(),
+            statement: statement.to_owned(),
+            retained,
+            last_id: 0,
+            pieces: BTreeSet::new(),
+        };
+        let names = checkpoints.names()?;
+        checkpoints.last_id =
+            names.iter().filter_map(|name| manifest::id_of(name)).map(|(_, id)| id).max().unwrap_or(0);
+        checkpoints.pieces = names.into_iter().filter(|name| name.starts_with("state-")).collect();
+        Ok(checkpoints)
+    }
+
+    /// The checkpoint to go on from; `None` where there is none and the latest is wanted.
+    ///
+    /// # Errors
+    /// Where it is not there, or cannot be read.
+    pub fn load(&self, from: &RestoreFrom) -> Result<Option<Manifest>, CheckpointError> {
+        let mut known: Vec<(u64, CheckpointKind)> =
+            self.names()?.iter().filter_map(|name| manifest::id_of(name)).map(|(kind, id)| (id, kind)).collect();
+        known.sort_unstable_by_key(|&(id, _)| id);
+        let found = match from {
+            RestoreFrom::Latest => known.last(),
+            RestoreFrom::Id(wanted) => known.iter().find(|(id, _)| id == wanted),
+        };
+        match (found, from) {
+            (Some(&(id, kind)), _) => self.read(kind, id).map(Some),
+            (None, RestoreFrom::Latest) => Ok(None),
+            (None, RestoreFrom::Id(wanted)) => {
+                let numbers = known.iter().map(|(id, _)| id.to_string()).collect::<Vec<_>>().join(", ");
+                let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers };
+                Err(self
+                    .error("", format!("has no checkpoint {wanted} of the job '{}'; there are: {numbers}", self.job)))
+            }
+        }
+    }
+
+    fn read(&self, kind: CheckpointKind, id: u64) -> Result<Manifest, CheckpointError> {
+        let name = manifest::name_of(kind, id);
+        let text = self.store.get(&name).map_err(|error| self.error(&name, error))?;
+        let text = String::from_utf8(text).map_err(|_| self.error(&name, "is not UTF-8"))?;
+        let mut found = Manifest::of_text(&text).map_err(|problem| self.error(&name, problem))?;
+        for (pieces, operator) in found.states.iter().zip(&mut found.run.operators) {
+            for piece in pieces {
+                let bytes = self.store.get(&piece.name).map_err(|error| self.error(&piece.name, error))?;
+                if !piece.is_of(&bytes) {
+                    return Err(self
+                        .error(&piece.name, "does not have the hash that its name tells: it was changed or cut off"));
+                }
+                operator.state.extend(bytes);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes a checkpoint, and removes those that are not kept any longer.
+    ///
+    /// # Errors
+    /// Where it cannot be written: those before it are there still.
+    pub fn write(
+        &mut self,
+        run: &RunSnapshot,
+        (kind, stage): (CheckpointKind, JobStage),
+        created_ms: i64,
+    ) -> Result<Written, CheckpointError> {
+        let (mut state_bytes, mut bytes_written) = (0, 0);
+        let mut states = Vec::with_capacity(run.operators.len());
+        for operator in &run.operators {
+            let mut pieces = Vec::new();
+            for bytes in operator.state.chunks(PIECE_BYTES_MAX) {
+                let piece = Piece::of(bytes);
+                state_bytes += piece.bytes;
+                if !self.pieces.contains(&piece.name) {
+                    self.store.put(&piece.name, bytes).map_err(|error| self.error(&piece.name, error))?;
+                    self.pieces.insert(piece.name.clone());
+                    bytes_written += piece.bytes;
+                }
+                pieces.push(piece);
+            }
+            states.push(pieces);
+        }
+        let id = self.last_id + 1;
+        let manifest = Manifest {
+            format: manifest::FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            id,
+            kind,
+            job: self.job.clone(),
+            statement: self.statement.clone(),
+            created_ms,
+            stage,
+            run: run.clone(),
+            states,
+        };
+        let (name, text) = (manifest.name(), manifest.to_text());
+        self.store.put(&name, text.as_bytes()).map_err(|error| self.error(&name, error))?;
+        self.last_id = id;
+        // What cannot be removed takes room, and nothing else.
+        let _ = self.remove_old();
+        Ok(Written { id, state_bytes, bytes_written: bytes_written + text.len() as u64 })
+    }
+
+    /// Removes checkpoints beyond those that are kept, and pieces that none has.
+    fn remove_old(&mut self) -> Result<(), CheckpointError> {
+        let names = self.names()?;
+        let mut ids: Vec<u64> = names
+            .iter()
+            .filter_map(|name| manifest::id_of(name))
+            .filter(|(kind, _)| *kind == CheckpointKind::Checkpoint)
+            .map(|(_, id)| id)
+            .collect();
+        ids.sort_unstable();
+        let old = ids.len().saturating_sub(self.retained.max(1));
+        for &id in &ids[..old] {
+            let name = manifest::name_of(CheckpointKind::Checkpoint, id);
+            self.store.remove(&name).map_err(|error| self.error(&name, error))?;
+        }
+        let mut used = BTreeSet::new();
+        for name in self.names()?.iter().filter(|name| manifest::id_of(name).is_some()) {
+            let text = self.store.get(name).map_err(|error| self.error(name, error))?;
+            // What cannot be read may need any piece.
+            let found =
+                String::from_utf8(text).map_err(|error| error.to_string()).and_then(|text| Manifest::of_text(&text));
+            let found = found.map_err(|problem| self.error(name, problem))?;
+            used.extend(found.states.into_iter().flatten().map(|piece| piece.name));
+        }
+        for unused in names.iter().filter(|name| name.starts_with("state-") && !used.contains(*name)) {
+            self.store.remove(unused).map_err(|error| self.error(unused, error))?;
+            self.pieces.remove(unused);
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> Result<Vec<String>, CheckpointError> {
+        self.store.list().map_err(|error| self.error("", error))
+    }
+
+    fn error(&self, name: &str, problem: impl ToString) -> CheckpointError {
+        let place = match name {
+            "" => self.store.place(),
+            name => format!("{}/{name}", self.store.place()),
+        };
+        CheckpointError { place, problem: problem.to_string() }
+    }
+}

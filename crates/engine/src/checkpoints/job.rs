@@ -1,0 +1,84 @@
+//! A job that has checkpoints: it finds the one that it goes on from, and has others taken.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pelton_runtime::checkpoint::RunSnapshot;
+use pelton_runtime::run::RunHandle;
+
+use super::coordinator::Coordinator;
+use super::error::CheckpointError;
+use super::history::Checkpoints;
+use super::manifest::Manifest;
+use super::store::{CheckpointStore, LocalStore};
+use super::watched::Watched;
+use crate::error::Error;
+use crate::settings::Settings;
+
+/// A job that has checkpoints, before it starts.
+pub(crate) struct Checkpointed {
+    pub name: Arc<str>,
+    pub checkpoints: Checkpoints,
+    pub interval: Option<Duration>,
+    /// The one that it goes on from.
+    manifest: Option<Manifest>,
+}
+
+impl Checkpointed {
+    /// The checkpoints of a job of that name, where settings say where they are; the one that it goes on from is read.
+    ///
+    /// # Errors
+    /// Where these cannot be read.
+    pub fn of(name: &str, statement: &str, settings: &Settings) -> Result<Option<Checkpointed>, CheckpointError> {
+        let Some(directory) = &settings.checkpoint_directory else {
+            return match settings.restore_from {
+                None => Ok(None),
+                Some(_) => Err(CheckpointError {
+                    place: format!("of the job '{name}'"),
+                    problem: "'execution.checkpointing.dir' does not say where it is".to_owned(),
+                }),
+            };
+        };
+        let failed =
+            |error: io::Error| CheckpointError { place: directory.display().to_string(), problem: error.to_string() };
+        let store = local_store(directory, name).map_err(failed)?;
+        let checkpoints = Checkpoints::open(store, name, statement, settings.checkpoints_retained)?;
+        let manifest = match &settings.restore_from {
+            Some(from) => checkpoints.load(from)?,
+            None => None,
+        };
+        Ok(Some(Checkpointed { name: name.into(), checkpoints, interval: settings.checkpoint_interval, manifest }))
+    }
+
+    /// What people call the checkpoint that it goes on from, and what the run was.
+    pub fn restored(&self) -> Option<(String, &RunSnapshot)> {
+        self.manifest.as_ref().map(|manifest| (manifest.id.to_string(), &manifest.run))
+    }
+
+    /// Takes checkpoints of the run from now on.
+    ///
+    /// # Errors
+    /// Where the system has no thread.
+    pub fn watch(self, run: RunHandle) -> Result<Watched, Error> {
+        let watched = Watched::restored_from(self.manifest.map(|manifest| manifest.id));
+        let Checkpointed { checkpoints, interval, .. } = self;
+        Coordinator { checkpoints, interval, run, watched: watched.clone() }.start()?;
+        Ok(watched)
+    }
+}
+
+/// The checkpoints of a job in a directory for all jobs.
+fn local_store(directory: &Path, job: &str) -> io::Result<Arc<dyn CheckpointStore>> {
+    let is_plain = |letter: char| letter.is_alphanumeric() || ['-', '_', '.'].contains(&letter);
+    let name: String = job.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
+    // Names that differ only in other letters have directories of their own.
+    let name = match name == job && !name.starts_with('.') {
+        true => name,
+        false => {
+            format!("{}-{:08x}", name.trim_start_matches('.'), twox_hash::XxHash3_64::oneshot(job.as_bytes()) as u32)
+        }
+    };
+    Ok(Arc::new(LocalStore::open(&directory.join(name))?))
+}
