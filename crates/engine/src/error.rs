@@ -58,11 +58,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// The input row at which the query failed, if there is one: file or other origin, row number, column and value.
+    /// The input row at which the query failed, if there is one: file or other origin, row number or offset, column and value.
     pub fn input_row(&self) -> Option<(&str, u64, &str, &str)> {
         match self {
             Error::Run(RunError::Source { error, .. }) => match error.as_ref() {
                 SourceError::Row { place, row, column, value, .. } => Some((place, *row, column, value)),
+                SourceError::Message { place, offset, column, value, .. } => {
+                    Some((place, u64::try_from(*offset).unwrap_or_default(), column, value))
+                }
                 SourceError::Input { .. } => None,
             },
             _ => None,

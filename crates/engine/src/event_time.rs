@@ -53,6 +53,10 @@ impl Source for WithComputedTime {
         self.source.partitions()
     }
 
+    fn may_grow(&self) -> bool {
+        self.source.may_grow()
+    }
+
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
         let time = self.time.clone();
         Ok(match self.source.read(partition)? {

@@ -27,7 +27,7 @@ use self::chunk::SharedChunk;
 use self::subscription::Subscription;
 use crate::memory::budget::Budget;
 use crate::source::{Source, SourceError};
-use crate::sync::atomic::{AtomicI64, Ordering};
+use crate::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::wake::Waker;
 
@@ -74,6 +74,9 @@ struct Shared {
     time: Option<TimeColumn>,
     /// The largest event time of rows that have been decoded.
     time_max: AtomicI64,
+    /// Partitions of the source so far.
+    partitions: AtomicUsize,
+    may_grow: bool,
     /// Locked before `queues`.
     input: Mutex<Input>,
     queues: Mutex<Queues>,
@@ -149,6 +152,8 @@ impl Exchange {
             bell,
             time,
             time_max: AtomicI64::new(WATERMARK_MIN),
+            partitions: AtomicUsize::new(queues.ended.len()),
+            may_grow: source.may_grow(),
             input: Mutex::new(Input { source, columns: columns.into() }),
             queues: Mutex::new(queues),
             budget,
@@ -223,7 +228,7 @@ impl Exchange {
         self.0.bell.add(slot, waker);
         let before = Some((queues.undecoded.clone(), self.0.time_max.load(Ordering::SeqCst)));
         let shared = self.0.clone();
-        Box::new(Subscription { shared, slot, partitions, columns, schema, before, began_behind: None })
+        Box::new(Subscription { shared, slot, columns, schema, before, began_behind: None })
     }
 }
 
@@ -272,6 +277,13 @@ impl Queues {
             !chunk.is_decoded()
         });
         self.undecoded.push(chunk.clone());
+    }
+
+    /// Makes room for partitions that the source has found.
+    fn grow(&mut self, partitions: usize) {
+        self.ended.resize(partitions, false);
+        let queues = self.subscribers.iter_mut().flatten();
+        queues.for_each(|queue| queue.chunks.resize_with(partitions, VecDeque::new));
     }
 
     fn queue(&mut self, slot: usize) -> &mut Queue {

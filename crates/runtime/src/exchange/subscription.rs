@@ -10,6 +10,7 @@ use pelton_data::time::WATERMARK_MIN;
 use super::chunk::{Projection, SharedChunk};
 use super::{CHUNKS_WAITING_MAX, Input, Shared};
 use crate::source::{Read, Ready, Source, SourceError};
+use crate::sync::atomic::Ordering;
 
 /// How long a subscriber waits at most while another one reads. That one wakes it where it has read something.
 const READER_WAIT: Duration = Duration::from_millis(1);
@@ -20,7 +21,6 @@ const LAG_WAIT: Duration = Duration::from_millis(100);
 pub(super) struct Subscription {
     pub shared: Arc<Shared>,
     pub slot: usize,
-    pub partitions: usize,
     /// The columns of the table that it reads,
     pub columns: Vec<usize>,
     /// and their names and types.
@@ -33,7 +33,11 @@ pub(super) struct Subscription {
 
 impl Source for Subscription {
     fn partitions(&self) -> usize {
-        self.partitions
+        self.shared.partitions.load(Ordering::Relaxed)
+    }
+
+    fn may_grow(&self) -> bool {
+        self.shared.may_grow
     }
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
@@ -120,7 +124,12 @@ impl Subscription {
     fn read_source(&self, input: &mut Input, partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
         let shared = &*self.shared;
         let read = input.source.read_ready(partition, ready);
+        let partitions = input.source.partitions();
         let mut queues = shared.queues();
+        if partitions > queues.ended.len() {
+            queues.grow(partitions);
+            shared.partitions.store(partitions, Ordering::Relaxed);
+        }
         match read {
             Ok(Some(Read::Chunk(chunk))) => {
                 let chunk = Arc::new(SharedChunk::new(input.columns.clone(), chunk));

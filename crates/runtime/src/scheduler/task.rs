@@ -59,6 +59,7 @@ impl Worker<'_> {
         if let Some(time) = source_read.began_behind() {
             shared.began_behind.fetch_max(time, Ordering::Relaxed);
         }
+        let partitions = source_read.partitions();
         drop(node);
         let wait_behind = ready.wait.take();
         let ingested_ns = shared.clock.nanos();
@@ -68,6 +69,7 @@ impl Worker<'_> {
         node.reading = false;
         node.asked_ns = ingested_ns;
         let sequencer = &mut node.sequencer;
+        sequencer.grow(partitions);
         let chunk = match read {
             Ok(None) => None,
             Ok(Some(Read::Chunk(chunk))) => Some(chunk),

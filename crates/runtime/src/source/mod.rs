@@ -15,8 +15,14 @@ use serde::{Deserialize, Serialize};
 
 /// One input of a query.
 pub trait Source: Send {
-    /// Partitions of the input, each with an order of its own: files of a directory, for example. At least 1, constant.
+    /// Partitions of the input, each with an order of its own: files of a directory, for example. At least 1. Constant, unless [`Source::may_grow`]: then it is asked
+    /// again after each read, and never falls.
     fn partitions(&self) -> usize;
+
+    /// Whether partitions may be added while the source is read.
+    fn may_grow(&self) -> bool {
+        false
+    }
 
     /// Takes the next chunk of a partition. Never called again for a partition that has ended.
     ///
@@ -267,6 +273,20 @@ pub enum SourceError {
         /// The value, cut at 100 characters.
         value: String,
         /// What is wrong with it and what would be right: "is not a BIGINT".
+        problem: String,
+    },
+    /// A message does not fit the table. The user's error.
+    #[error("{place}, offset {offset}, column '{column}': '{value}' {problem}")]
+    Message {
+        /// Topic and partition.
+        place: String,
+        /// Of the message in the partition.
+        offset: i64,
+        /// Column of the table.
+        column: String,
+        /// The value, cut at 100 characters.
+        value: String,
+        /// What is wrong with it and what would be right.
         problem: String,
     },
     /// The input cannot be read. The environment's error.

@@ -80,6 +80,19 @@ impl Leap {
 }
 
 impl Partition {
+    /// One that has delivered nothing yet, and whose rows must be in time for this watermark.
+    fn at(watermark: Micros) -> Partition {
+        Partition {
+            watermark,
+            ended: false,
+            chunks_outstanding: 0,
+            not_before_ns: 0,
+            asked_at: 0,
+            quiet_since_ns: None,
+            is_idle: false,
+        }
+    }
+
     /// How far time has come: it no longer holds the others back when all of it has been sequenced.
     fn arrival(&self) -> Arrival {
         let watermark = if self.ended && self.chunks_outstanding == 0 { WATERMARK_MAX } else { self.watermark };
@@ -90,25 +103,23 @@ impl Partition {
 impl<Error> Sequencer<Error> {
     /// Partitions are idle after `idle_timeout`, where there is one.
     pub fn new(time: SourceTime, partitions: usize, idle_timeout: Option<Duration>) -> Sequencer<Error> {
-        let partition = Partition {
-            watermark: WATERMARK_MIN,
-            ended: false,
-            chunks_outstanding: 0,
-            not_before_ns: 0,
-            asked_at: 0,
-            quiet_since_ns: None,
-            is_idle: false,
-        };
         Sequencer {
             time,
             idle_timeout_ns: idle_timeout.map(|timeout| timeout.as_nanos() as u64),
-            partitions: vec![partition; partitions],
+            partitions: vec![Partition::at(WATERMARK_MIN); partitions],
             watermark: WATERMARK_MIN,
             chunks: Reorder::default(),
             marked_ns: None,
             next_sequence: 0,
             rows: 0,
             leap: None,
+        }
+    }
+
+    /// Adds the partitions that a source has found since. They hold time back where it is, until they have rows or are idle.
+    pub fn grow(&mut self, partitions: usize) {
+        if partitions > self.partitions.len() {
+            self.partitions.resize(partitions, Partition::at(self.watermark));
         }
     }
 
@@ -346,6 +357,36 @@ mod tests {
         let blocks = times.iter().map(block).collect();
         let ready = Ready { blocks, ..Ready::default() };
         DecodedChunk { partition, ready, ingested_ns: 0, ingested_micros: 0, left_out: LeftOut::default() }
+    }
+
+    #[test]
+    fn a_partition_that_is_added_holds_time_back_where_it_is() {
+        let column = chunk(0, &[0]).ready.blocks[0].time_column().unwrap();
+        let time = SourceTime::Event { column, delay: 0, ahead_max: None };
+        let mut sequencer: Sequencer<()> = Sequencer::new(time, 1, None);
+        for partition in [0, 0, 1] {
+            sequencer.grow(partition + 1);
+            sequencer.hand_out(partition);
+        }
+        let mut stamp = |partition: usize, times: &[i64]| {
+            let mut chunk = chunk(partition, times);
+            sequencer.stamp(&mut chunk);
+            chunk.ready.blocks.last().unwrap().stamp.watermark
+        };
+        // The second partition was added before time had come anywhere.
+        assert_eq!(stamp(0, &[10]), WATERMARK_MIN);
+        assert_eq!(stamp(1, &[4]), 4);
+        sequencer.grow(3);
+        sequencer.hand_out(1);
+        sequencer.hand_out(2);
+        let mut stamp = |partition: usize, times: &[i64]| {
+            let mut chunk = chunk(partition, times);
+            sequencer.stamp(&mut chunk);
+            chunk.ready.blocks.last().unwrap().stamp.watermark
+        };
+        // The third one was added when it had come to 4.
+        assert_eq!(stamp(1, &[20]), 4);
+        assert_eq!(stamp(2, &[15]), 10);
     }
 
     #[test]
