@@ -6,9 +6,10 @@
 //!
 //! In reading order: [`options`] (what a table's options say), `table` (what a connector is told of a table), [`filesystem`] (files in and out), `generated` (what the
 //! generators share) with [`nexmark`], [`hdes`], [`ysb`] and [`datagen`], [`replay`] (any source again and again, from memory), [`mod@print`],
-//! [`blackhole`], `io` (how network clients meet the workers) and [`tcp`].
+//! [`blackhole`], `io` (how network clients meet the workers), [`tcp`] and [`kafka`].
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use pelton_runtime::sink::Sink;
@@ -50,6 +51,13 @@ pub mod blackhole;
 
 pub mod tcp;
 
+#[cfg(feature = "kafka")]
+pub mod kafka;
+
+#[cfg(not(feature = "kafka"))]
+#[path = "without_kafka.rs"]
+pub mod kafka;
+
 #[cfg(test)]
 mod testing;
 
@@ -59,6 +67,9 @@ use options::Options;
 use replay::{Replay, ReplaySource};
 pub use table::{Declared, Host, TableRequest, TextLength};
 use table::{Open, Opening};
+
+/// Of a table whose partitions are those of a topic: often some of them have no rows.
+const PARTITION_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The connectors there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +82,7 @@ enum Connector {
     Print,
     Blackhole,
     Tcp,
+    Kafka,
 }
 
 /// Names in SQL, for finding them and for messages.
@@ -83,6 +95,7 @@ const CONNECTORS: &[(&str, Connector)] = &[
     ("print", Connector::Print),
     ("blackhole", Connector::Blackhole),
     ("tcp", Connector::Tcp),
+    ("kafka", Connector::Kafka),
 ];
 
 impl Connector {
@@ -96,7 +109,9 @@ impl Connector {
         match self {
             Connector::Nexmark | Connector::Hdes | Connector::Datagen => Ok(true),
             Connector::Ysb => ysb::has_pace(options),
-            Connector::Filesystem | Connector::Print | Connector::Blackhole | Connector::Tcp => Ok(false),
+            Connector::Filesystem | Connector::Print | Connector::Blackhole | Connector::Tcp | Connector::Kafka => {
+                Ok(false)
+            }
         }
     }
 
@@ -105,6 +120,7 @@ impl Connector {
         let generated = match self {
             Connector::Filesystem => return filesystem::source(request, options),
             Connector::Tcp => return tcp::source(request, options),
+            Connector::Kafka => return kafka::source(request, options),
             Connector::Nexmark => nexmark::open_source(request, options)?,
             Connector::Hdes => hdes::open_source(request, options)?,
             Connector::Ysb => ysb::open_source(request, options)?,
@@ -120,6 +136,7 @@ impl Connector {
         let sink: Box<dyn Sink> = match self {
             Connector::Filesystem => return filesystem::sink(request, options),
             Connector::Tcp => return tcp::sink(request, options),
+            Connector::Kafka => return kafka::sink(request, options),
             Connector::Nexmark => return Err(source_only("nexmark")),
             Connector::Hdes => return Err(source_only("hdes")),
             Connector::Ysb => return Err(source_only("ysb")),
@@ -134,6 +151,7 @@ impl Connector {
         match self {
             Connector::Filesystem => Ok(true),
             Connector::Tcp => Ok(false),
+            Connector::Kafka => kafka::is_bounded(options),
             Connector::Nexmark => Ok(nexmark::is_bounded(options)),
             Connector::Hdes => Ok(hdes::is_bounded(options)),
             Connector::Ysb => ysb::is_bounded(options),
@@ -157,6 +175,18 @@ pub fn has_positions(options: &BTreeMap<String, String>) -> bool {
     let options = Options::new(options);
     let has_pace = Connector::of(&options).and_then(|connector| connector.has_pace(&options)).unwrap_or(false);
     has_pace && Replay::of(&options, has_pace).is_ok_and(|replay| replay.is_none())
+}
+
+/// Whether queries that begin to read a table at different times may share one source: each sees the rows that come from then on. Else each reads it from where its
+/// options say.
+pub fn may_share(options: &BTreeMap<String, String>) -> bool {
+    let options = Options::new(options);
+    !matches!(Connector::of(&options), Ok(Connector::Kafka)) || kafka::begins_now(&options)
+}
+
+/// How long a partition of a table may deliver nothing before it no longer holds back the watermark, where neither the table nor the session says; for ever without one.
+pub fn idle_timeout(options: &BTreeMap<String, String>) -> Option<Duration> {
+    matches!(Connector::of(&Options::new(options)), Ok(Connector::Kafka)).then_some(PARTITION_IDLE_TIMEOUT)
 }
 
 /// What happens to rows of a table that do not fit it.
@@ -271,7 +301,7 @@ pub fn declared(options: &BTreeMap<String, String>) -> Result<Option<Declared>, 
         Connector::Nexmark => nexmark::declared_schema(&options).map(Declared::of).map(Some),
         Connector::Hdes => hdes::declared_schema(&options).map(Declared::of).map(Some),
         Connector::Ysb => ysb::declared_schema(&options).map(Declared::of).map(Some),
-        Connector::Datagen | Connector::Print | Connector::Blackhole | Connector::Tcp => Ok(None),
+        Connector::Datagen | Connector::Print | Connector::Blackhole | Connector::Tcp | Connector::Kafka => Ok(None),
     }
 }
 
@@ -284,6 +314,7 @@ pub fn check_options(options: &BTreeMap<String, String>, columns: &[&str]) -> Re
     let format = match Connector::of(&given)? {
         Connector::Filesystem => filesystem::told_format(&given)?,
         Connector::Tcp => tcp::told_format(&given)?,
+        Connector::Kafka => kafka::told_format(&given)?,
         _ => None,
     };
     options::check(options, columns, format)
@@ -300,9 +331,12 @@ pub fn physical_schema(request: &TableRequest) -> Result<SchemaRef, ConnectorErr
         Connector::Nexmark => generated::physical_schema(request, &nexmark::declared_schema(&options)?),
         Connector::Hdes => generated::physical_schema(request, &hdes::declared_schema(&options)?),
         Connector::Ysb => generated::physical_schema(request, &ysb::declared_schema(&options)?),
-        Connector::Filesystem | Connector::Datagen | Connector::Print | Connector::Blackhole | Connector::Tcp => {
-            Ok(request.schema.clone())
-        }
+        Connector::Filesystem
+        | Connector::Datagen
+        | Connector::Print
+        | Connector::Blackhole
+        | Connector::Tcp
+        | Connector::Kafka => Ok(request.schema.clone()),
     }
 }
 

@@ -296,8 +296,9 @@ fn source_node(
         }
     };
     // Zero stands for never, as in Flink.
-    let idle_timeout = Some(watermarks.idle_timeout.unwrap_or(surroundings.settings.idle_timeout))
-        .filter(|timeout| !timeout.is_zero());
+    let of_session = Some(surroundings.settings.idle_timeout).filter(|timeout| !timeout.is_zero());
+    let idle_timeout = watermarks.idle_timeout.or(of_session).or(watermarks.idle_timeout_default);
+    let idle_timeout = idle_timeout.filter(|timeout| !timeout.is_zero());
     let alignment = watermarks.alignment;
     Ok(SourceNode { name: used.table.clone(), source, schema: used.schema.clone(), time, idle_timeout, alignment })
 }
@@ -305,7 +306,7 @@ fn source_node(
 /// Whether all rows of a stream come from sources of one partition, whose rows come in the same order in each run.
 fn has_one_partition(program: &Program, sources: &[SourceNode], stream: Planned) -> bool {
     match stream {
-        Planned::Source(source) => sources[source].source.partitions() == 1,
+        Planned::Source(source) => sources[source].source.partitions() == 1 && !sources[source].source.may_grow(),
         Planned::Pipeline(pipeline) => has_one_partition(program, sources, program.pipelines[pipeline].input),
         Planned::Operator(operator) => {
             // Of the parts of a UNION ALL it is not known which was read first.

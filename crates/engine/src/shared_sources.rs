@@ -46,7 +46,7 @@ pub(crate) fn is_shared(table: &Table, used: &SourceUse, settings: &Settings) ->
     // declared only where a query goes by it.
     let has_own_time = used.computed_time.is_some()
         || table.definition.watermark.as_ref().is_some_and(|watermark| watermark.is_inferred);
-    settings.sharing && !table.bounded && !has_own_time
+    settings.sharing && !table.bounded && !has_own_time && table::may_share(table)
 }
 
 impl SharedSources {

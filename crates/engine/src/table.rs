@@ -50,6 +50,8 @@ const LOOKUP_OPTIONS: [&str; 3] = [LOOKUP_CACHE, RELOAD_STRATEGY, RELOAD_INTERVA
 pub(crate) struct WatermarkOptions {
     /// After how long a partition does not hold time back.
     pub idle_timeout: Option<Duration>,
+    /// The same where neither the table nor the session says so.
+    pub idle_timeout_default: Option<Duration>,
     /// How far ahead of the clock a row may be that moves it, in microseconds.
     pub ahead_max: Option<Micros>,
     /// How far it may be ahead of other tables.
@@ -97,7 +99,8 @@ pub(crate) fn watermark_options(definition: &TableDefinition) -> Result<Watermar
     let micros = |duration: Duration| Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX);
     let alignment =
         group.zip(drift_max).map(|(group, drift)| Alignment { group: group.into(), drift_max: micros(drift) });
-    Ok(WatermarkOptions { idle_timeout, ahead_max: ahead_max.map(micros), alignment })
+    let idle_timeout_default = pelton_connectors::idle_timeout(&definition.options);
+    Ok(WatermarkOptions { idle_timeout, idle_timeout_default, ahead_max: ahead_max.map(micros), alignment })
 }
 
 /// How often a table is loaded again that is joined with; `None` where it is loaded once.
@@ -382,6 +385,11 @@ pub(crate) fn event_time(table: &Table) -> Option<TimeColumn> {
 /// Whether a source of the table can go on where another one is.
 pub(crate) fn has_positions(table: &Table) -> bool {
     pelton_connectors::has_positions(&connector_options(&table.definition))
+}
+
+/// Whether queries that begin to read a table at different times may share its source.
+pub(crate) fn may_share(table: &Table) -> bool {
+    pelton_connectors::may_share(&connector_options(&table.definition))
 }
 
 /// What happens to rows that do not fit a table.

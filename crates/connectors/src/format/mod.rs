@@ -43,6 +43,9 @@ pub(crate) mod parquet;
 
 pub(crate) mod infer;
 
+#[cfg(feature = "kafka")]
+pub(crate) mod message;
+
 use column::{Escapes, FieldRules};
 use csv::Dialect;
 use json::layout::Layout;

@@ -17,7 +17,7 @@ pub enum OnError {
 
 impl OnError {
     /// What a table's options say, among which the format's own `ignore` goes before `on-error`.
-    pub(super) fn new(options: &Options, ignore: Option<&str>) -> Result<OnError, ConnectorError> {
+    pub(crate) fn new(options: &Options, ignore: Option<&str>) -> Result<OnError, ConnectorError> {
         let choices = [("fail", OnError::Fail), ("skip", OnError::Skip)];
         let asked = options.choice("on-error", &choices)?;
         let on_error = asked.unwrap_or(OnError::Fail);

@@ -97,11 +97,22 @@ pub(crate) struct RowDecoder {
     pub(crate) columns: Vec<OutputColumn>,
 }
 
+/// Columns of rows, before those are taken out that do not fit the table.
+pub(crate) struct DecodedColumns {
+    /// One for each delivered column. Columns that are NOT NULL may have NULLs in rows that are not kept.
+    pub(crate) columns: Vec<ArrayRef>,
+    pub(crate) rows: usize,
+    /// For each row whether it stays; all do where there is no list.
+    pub(crate) kept: Option<Vec<bool>>,
+    pub(crate) left_out: LeftOut,
+}
+
 /// The chunk being decoded: what is done so far.
-struct Progress {
+struct Progress<'a> {
     bytes: Buffer,
+    /// Where each row ends that is a message; else rows are lines.
+    message_ends: Option<&'a [u32]>,
     first_line: u64,
-    lines: u64,
     rows: usize,
     /// For each row whether it stays, once one has been rejected; those behind the list do.
     kept: Option<Vec<bool>>,
@@ -110,12 +121,32 @@ struct Progress {
     absent: Vec<bool>,
 }
 
-impl Progress {
+impl Progress<'_> {
     /// Takes a row out of those that stay.
     fn leave_out(&mut self, row: usize) {
         let kept = self.kept.get_or_insert_default();
         kept.resize(self.rows, true);
         kept[row] = false;
+    }
+
+    /// Whether the rows of `split` are messages, one each, of which there are several.
+    fn are_messages(&self, split: &Split) -> bool {
+        let Some(ends) = self.message_ends.filter(|ends| ends.len() > 1) else { return true };
+        let begins = |row: usize| if row == 0 { 0 } else { ends[row - 1] };
+        let is_message = |(row, range): (usize, &std::ops::Range<u32>)| {
+            row < ends.len() && begins(row) <= range.start && range.start < ends[row]
+        };
+        split.failures.is_empty() && (self.rows..).zip(&split.rows).all(is_message)
+    }
+
+    /// Number of the row that begins at a byte: its line, or the message's index.
+    fn row_number(&self, start: u32) -> u64 {
+        match self.message_ends {
+            Some(ends) => ends.partition_point(|&end| end <= start) as u64,
+            None => {
+                self.first_line + memchr::memchr_iter(b'\n', &self.bytes.as_slice()[..start as usize]).count() as u64
+            }
+        }
     }
 
     /// Looks for the fields that no row had before. Of a field that most rows have, one row is looked at.
@@ -132,20 +163,45 @@ impl RowDecoder {
     /// # Errors
     /// [`SourceError::Row`] for the first row that cannot be decoded, unless such rows are skipped.
     pub(crate) fn decode(&self, chunk: TextChunk) -> Result<Decoded, SourceError> {
-        let mut progress = Progress {
-            bytes: Buffer::from_vec(chunk.bytes),
-            first_line: chunk.first_line,
-            lines: chunk.lines,
+        let TextChunk { bytes, first_line, lines, follows_rows } = chunk;
+        let progress = self.begin(Buffer::from_vec(bytes), None, first_line);
+        let decoded = self.columns_of(progress, follows_rows)?.expect("rows that are lines are where they are");
+        self.deliver(decoded, first_line, lines)
+    }
+
+    /// The columns of messages, each of which ends with a line end. `None` where there are several and one of them is not exactly one row: then they are to be decoded
+    /// one by one. [`SourceError::Row`] has the index of a message in the place of a line.
+    ///
+    /// # Errors
+    /// As [`RowDecoder::decode`].
+    pub(crate) fn decode_messages(&self, bytes: Buffer, ends: &[u32]) -> Result<Option<DecodedColumns>, SourceError> {
+        let decoded = self.columns_of(self.begin(bytes, Some(ends), 0), false)?;
+        Ok(decoded.filter(|decoded| decoded.rows == ends.len() || ends.len() == 1))
+    }
+
+    fn begin<'a>(&self, bytes: Buffer, message_ends: Option<&'a [u32]>, first_line: u64) -> Progress<'a> {
+        Progress {
+            bytes,
+            message_ends,
+            first_line,
             rows: 0,
             kept: None,
             left_out: LeftOut::default(),
             absent: vec![true; self.width],
-        };
+        }
+    }
+
+    /// Splits and decodes all rows. `None` where they should be messages and are not.
+    fn columns_of(
+        &self,
+        mut progress: Progress<'_>,
+        follows_rows: bool,
+    ) -> Result<Option<DecodedColumns>, SourceError> {
         let bytes = progress.bytes.clone();
         let bytes = bytes.as_slice();
         let mut decoders: Vec<Option<ColumnDecoder>> = self.columns.iter().map(|_| None).collect();
         let has_controls = matches!(self.splitter, Splitter::Json(_)) && super::json::split::has_controls(bytes);
-        let mut split = Split { has_controls, follows_value: chunk.follows_rows, ..Split::new(self.width) };
+        let mut split = Split { has_controls, follows_value: follows_rows, ..Split::new(self.width) };
         let text = self.schema.fields().iter().any(|field| has_text(field.data_type()));
         let text = if text { std::str::from_utf8(bytes).ok() } else { None };
         let mut at = 0;
@@ -153,6 +209,9 @@ impl RowDecoder {
             split.clear();
             let start = at;
             at = self.splitter.split(bytes, at, SPLIT_ROWS, &mut split);
+            if !progress.are_messages(&split) {
+                return Ok(None);
+            }
             // Rows are about as long as those so far: room for all of them is made at once.
             let rows_left = split.rows.len() * (bytes.len() - start) / (at - start).max(1);
             let mut wrong = Vec::new();
@@ -173,7 +232,7 @@ impl RowDecoder {
                 self.reject(&mut progress, &mut split, first_row, wrong)?;
             }
         }
-        self.finish(progress, decoders)
+        Ok(Some(self.finish(progress, decoders)))
     }
 
     /// Takes note of the rows of `split` that cannot be decoded.
@@ -247,10 +306,10 @@ impl RowDecoder {
     }
 
     fn error(&self, progress: &Progress, failure: &Failure) -> SourceError {
-        let lines_before = memchr::memchr_iter(b'\n', &progress.bytes[..failure.row.start as usize]).count();
         let value = String::from_utf8_lossy(&progress.bytes[failure.value.clone()]);
-        let row = progress.first_line + lines_before as u64;
-        let is_header = row == 1 && value.trim().eq_ignore_ascii_case(&failure.column);
+        let row = progress.row_number(failure.row.start);
+        let is_header =
+            progress.message_ends.is_none() && row == 1 && value.trim().eq_ignore_ascii_case(&failure.column);
         let hint = if is_header { "; if the first row names the columns, add 'csv.header' = 'true'" } else { "" };
         SourceError::Row {
             place: self.place.clone(),
@@ -283,12 +342,8 @@ impl RowDecoder {
         Absent { rows, columns, place: self.place.clone(), has_other_places: false }
     }
 
-    fn finish(&self, mut progress: Progress, decoders: Vec<Option<ColumnDecoder>>) -> Result<Decoded, SourceError> {
+    fn finish(&self, mut progress: Progress, decoders: Vec<Option<ColumnDecoder>>) -> DecodedColumns {
         progress.left_out.absent = self.absent(&progress, &decoders);
-        // With as many rows as lines each row is a line.
-        let is_known = progress.kept.is_none() && progress.rows as u64 == progress.lines;
-        let provenance =
-            is_known.then(|| Provenance { input: Arc::from(self.place.as_str()), first_row: progress.first_line });
         let columns = self.columns.iter().zip(decoders).enumerate().map(|(index, (column, decoder))| match column {
             OutputColumn::Constant(value) => repeat(value, progress.rows),
             OutputColumn::Field(_) => match decoder {
@@ -296,22 +351,39 @@ impl RowDecoder {
                 None => arrow::array::new_empty_array(self.schema.field(index).data_type()),
             },
         });
-        let options = RecordBatchOptions::new().with_row_count(Some(progress.rows));
-        let input = |error: arrow::error::ArrowError| SourceError::Input {
-            place: self.place.clone(),
-            problem: error.to_string(),
-        };
-        // NULLs in columns that are NOT NULL are still there: their rows go below.
-        let nullable = Arc::new(super::all_nullable(&self.schema));
-        let mut batch = RecordBatch::try_new_with_options(nullable, columns.collect(), &options).map_err(input)?;
-        if let Some(mut kept) = progress.kept {
+        let columns = columns.collect();
+        let mut kept = progress.kept;
+        if let Some(kept) = &mut kept {
             kept.resize(progress.rows, true);
-            batch = filter_record_batch(&batch, &BooleanArray::from(kept)).map_err(input)?;
+        }
+        DecodedColumns { columns, rows: progress.rows, kept, left_out: progress.left_out }
+    }
+
+    /// The rows of a chunk that stay.
+    fn deliver(&self, mut decoded: DecodedColumns, first_line: u64, lines: u64) -> Result<Decoded, SourceError> {
+        // With as many rows as lines each row is a line.
+        let is_known = decoded.kept.is_none() && decoded.rows as u64 == lines;
+        let provenance = is_known.then(|| Provenance { input: Arc::from(self.place.as_str()), first_row: first_line });
+        let left_out = std::mem::take(&mut decoded.left_out);
+        let batch = decoded
+            .into_batch(&self.schema)
+            .map_err(|error| SourceError::Input { place: self.place.clone(), problem: error.to_string() })?;
+        Ok(Decoded { rows: Rows::Batches(vec![batch]), left_out, provenance })
+    }
+}
+
+impl DecodedColumns {
+    /// The rows that stay.
+    pub(crate) fn into_batch(self, schema: &SchemaRef) -> Result<RecordBatch, arrow::error::ArrowError> {
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        // NULLs in columns that are NOT NULL are still there: their rows go below.
+        let nullable = Arc::new(super::all_nullable(schema));
+        let mut batch = RecordBatch::try_new_with_options(nullable, self.columns, &options)?;
+        if let Some(kept) = self.kept {
+            batch = filter_record_batch(&batch, &BooleanArray::from(kept))?;
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let columns = batch.columns().to_vec();
-        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(input)?;
-        Ok(Decoded { rows: Rows::Batches(vec![batch]), left_out: progress.left_out, provenance })
+        RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)
     }
 }
 

@@ -218,23 +218,50 @@ impl TextWriter {
     /// # Errors
     /// What cannot be written, and where it would stand.
     pub(crate) fn write(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), String> {
+        self.write_each(batch, out, |_| {})
+    }
+
+    /// Appends the rows of a batch without line ends, and notes where each ends.
+    ///
+    /// # Errors
+    /// As [`TextWriter::write`].
+    pub(crate) fn write_messages(
+        &mut self,
+        batch: &RecordBatch,
+        out: &mut Vec<u8>,
+        ends: &mut Vec<usize>,
+    ) -> Result<(), String> {
+        self.write_each(batch, out, |out| {
+            out.pop();
+            ends.push(out.len());
+        })
+    }
+
+    /// Appends the rows of a batch; `written` is called behind each.
+    fn write_each(
+        &mut self,
+        batch: &RecordBatch,
+        out: &mut Vec<u8>,
+        mut written: impl FnMut(&mut Vec<u8>),
+    ) -> Result<(), String> {
         let ignores_nulls = matches!(self.kind, KindWriter::Json { ignore_null_fields: true, .. });
         let columns: Vec<Cells> =
             batch.columns().iter().map(|column| Cells::new(column, &self.rules, ignores_nulls)).collect();
         for row in 0..batch.num_rows() {
-            let written = match &self.kind {
+            let row_written = match &self.kind {
                 KindWriter::Csv { dialect, .. } => csv::write::row(dialect, &self.rules, &columns, row, out),
                 KindWriter::Json { members, ignore_null_fields } => {
                     json::write::row(members, *ignore_null_fields, &columns, row, out)
                 }
             };
-            written.map_err(|(column, problem)| {
+            row_written.map_err(|(column, problem)| {
                 format!(
                     "row {} of the INSERT, column '{}': {problem}",
                     self.rows + row + 1,
                     batch.schema_ref().field(column).name()
                 )
             })?;
+            written(out);
         }
         self.rows += batch.num_rows();
         Ok(())

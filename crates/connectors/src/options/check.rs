@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pelton_data::spelling::closest;
 
-use super::table::{CONNECTOR_NAMES, GROUPS, Kind, OptionEntry, OptionGroup, Owner};
+use super::table::{CONNECTOR_NAMES, GROUPS, Kind, MESSAGE_FORMAT_NAMES, OptionEntry, OptionGroup, Owner};
 use super::{A_DURATION, A_MEMORY_SIZE, Options, one_of, parse_duration, parse_memory_size};
 use crate::ConnectorError;
 
@@ -22,9 +22,9 @@ pub fn check(values: &BTreeMap<String, String>, columns: &[&str], format: Option
     };
     let groups = groups_of(connector, format);
     let entries = || groups.iter().flat_map(|group| group.options);
-    for (name, value) in values {
+    for (name, value) in values.iter().filter(|(name, _)| !is_of_side(connector, name)) {
         let column_option = |entry: &&OptionEntry| columns.iter().any(|column| entry.of_column(column) == *name);
-        let found = entries().find(|entry| entry.name == name || column_option(entry));
+        let found = entries().find(|entry| entry.name == name || column_option(entry) || entry.is_open(name));
         match found {
             Some(entry) => check_value(&options, name, value, entry.kind)?,
             None => return Err(unknown(name, &groups, columns, connector, format)),
@@ -46,14 +46,26 @@ pub(super) fn groups_of(connector: &str, format: Option<&str>) -> Vec<&'static O
 
 /// Whether the rows of a connector's tables have a format.
 fn has_format(connector: &str) -> bool {
-    matches!(connector, "filesystem" | "tcp")
+    matches!(connector, "filesystem" | "tcp" | "kafka")
+}
+
+/// Whether an option is one of the format of keys, or of a format that is named by `value.format`: these are checked where the formats are known.
+fn is_of_side(connector: &str, name: &str) -> bool {
+    let own = name.strip_prefix("key.").or(name.strip_prefix("value."));
+    connector == "kafka"
+        && own.and_then(|own| own.split_once('.')).is_some_and(|(format, _)| MESSAGE_FORMAT_NAMES.contains(&format))
 }
 
 impl OptionEntry {
+    /// Whether this entry stands for all options that begin as its name does, and `name` is one of them.
+    fn is_open(&self, name: &str) -> bool {
+        self.name.strip_suffix('*').is_some_and(|beginning| name.starts_with(beginning))
+    }
+
     /// Whether this is the entry of an option, of whichever column.
     pub(super) fn is_called(&self, name: &str) -> bool {
         match self.name.split_once('#') {
-            None => self.name == name,
+            None => self.name == name || self.is_open(name),
             Some((before, behind)) => name.starts_with(before) && name.ends_with(behind),
         }
     }

@@ -90,7 +90,16 @@ const fn argument(entry: OptionEntry, arguments: &'static [&'static str]) -> Opt
     OptionEntry { arguments, ..entry }
 }
 
-use Kind::{Boolean, Character, Choice, Count, Duration, MemorySize, Number, Share, Text, Time, Value};
+#[path = "table/kafka.rs"]
+mod kafka;
+
+#[path = "table/formats.rs"]
+mod formats;
+
+use formats::{CSV, JSON, PARQUET, RAW};
+use kafka::KAFKA;
+
+use Kind::{Boolean, Choice, Count, Duration, MemorySize, Number, Share, Text, Time, Value};
 use Use::{Both, Read, Write};
 
 /// All groups.
@@ -104,6 +113,7 @@ pub const GROUPS: &[OptionGroup] = &[
     OptionGroup { name: "print", of: Owner::Connector, options: PRINT },
     OptionGroup { name: "blackhole", of: Owner::Connector, options: &[] },
     OptionGroup { name: "tcp", of: Owner::Connector, options: TCP },
+    OptionGroup { name: "kafka", of: Owner::Connector, options: KAFKA },
     OptionGroup { name: "replay", of: Owner::Source, options: REPLAY },
     OptionGroup { name: "csv", of: Owner::Format, options: CSV },
     OptionGroup { name: "json", of: Owner::Format, options: JSON },
@@ -112,10 +122,14 @@ pub const GROUPS: &[OptionGroup] = &[
 ];
 
 /// The names of the connectors.
-pub const CONNECTOR_NAMES: &[&str] = &["filesystem", "nexmark", "hdes", "ysb", "datagen", "print", "blackhole", "tcp"];
+pub const CONNECTOR_NAMES: &[&str] =
+    &["filesystem", "nexmark", "hdes", "ysb", "datagen", "print", "blackhole", "tcp", "kafka"];
 
 /// The names of the formats.
 pub const FORMAT_NAMES: &[&str] = &["csv", "json", "parquet", "raw"];
+
+/// The names of the formats of messages.
+pub const MESSAGE_FORMAT_NAMES: &[&str] = &["csv", "json", "raw"];
 
 /// How timestamps are written in text.
 pub const TIMESTAMP_FORMAT_NAMES: &[&str] = &["SQL", "ISO-8601", "EPOCH-SECONDS", "EPOCH-MILLIS", "EPOCH-MICROS"];
@@ -231,123 +245,6 @@ const TCP: &[OptionEntry] = &[
     option("write.timeout", Duration, "1 min", Write, "A peer that takes no bytes for so long counts as gone."),
     ON_ERROR,
 ];
-
-const CSV: &[OptionEntry] = &[
-    argument(
-        option("csv.field-delimiter", Character, ",", Both, "Separates fields; `\\t` is a tab."),
-        &["delim", "delimiter", "sep"],
-    ),
-    argument(
-        option(
-            "csv.header",
-            Boolean,
-            "false",
-            Both,
-            "The first row names the columns, which are matched by these names; it is written to new files.",
-        ),
-        &["header"],
-    ),
-    option(
-        "csv.ignore-first-line",
-        Boolean,
-        "false",
-        Read,
-        "The first row is skipped, whatever it says; columns are matched by their order.",
-    ),
-    argument(
-        option(
-            "csv.quote-character",
-            Character,
-            "\"",
-            Both,
-            "Encloses fields that contain delimiters, quotes or line ends.",
-        ),
-        &["quote"],
-    ),
-    option("csv.disable-quote-character", Boolean, "false", Both, "No character encloses fields."),
-    argument(
-        option("csv.escape-character", Character, "", Both, "Takes away the meaning of the character behind it."),
-        &["escape"],
-    ),
-    argument(
-        option("csv.null-literal", Text, "", Both, "An unquoted field with this text is NULL."),
-        &["nullstr", "null"],
-    ),
-    option("csv.allow-comments", Boolean, "false", Read, "Lines that begin with `#` are skipped."),
-    argument(
-        option("csv.comment-character", Character, "", Read, "Lines that begin with this character are skipped."),
-        &["comment"],
-    ),
-    option("csv.trim", Boolean, "false", Read, "Blanks around fields are not part of them."),
-    option(
-        "csv.delimiter-run",
-        Boolean,
-        "false",
-        Read,
-        "Several delimiters in a row count as one. The delimiter is then a blank, a space or a tab, unless another one is given.",
-    ),
-    argument(
-        option(
-            "csv.timestamp-format",
-            Choice(TIMESTAMP_FORMAT_NAMES),
-            "SQL",
-            Both,
-            "How timestamps are written. Reading takes both `SQL` (`2013-01-31 08:15:00`) and `ISO-8601` (`2013-01-31T08:15:00`) where it is one of these.",
-        ),
-        &["timestampformat"],
-    ),
-    argument(
-        option(
-            "csv.ignore-parse-errors",
-            Boolean,
-            "false",
-            Read,
-            "A field that cannot be decoded is NULL, and counted; a row that cannot be split is skipped.",
-        ),
-        &["ignore_errors"],
-    ),
-];
-
-const JSON: &[OptionEntry] = &[
-    option(
-        "json.fail-on-missing-field",
-        Boolean,
-        "false",
-        Read,
-        "An object without one of the columns is an error; otherwise the column is NULL.",
-    ),
-    argument(
-        option(
-            "json.timestamp-format.standard",
-            Choice(TIMESTAMP_FORMAT_NAMES),
-            "SQL",
-            Both,
-            "How timestamps are written. Reading takes both `SQL` and `ISO-8601` where it is one of these.",
-        ),
-        &["timestampformat"],
-    ),
-    argument(
-        option(
-            "json.ignore-parse-errors",
-            Boolean,
-            "false",
-            Read,
-            "A value that cannot be decoded is NULL, and counted; an object that cannot be read is skipped.",
-        ),
-        &["ignore_errors"],
-    ),
-    option("json.encode.ignore-null-fields", Boolean, "false", Write, "A column that is NULL is left out."),
-];
-
-const PARQUET: &[OptionEntry] = &[option(
-    "parquet.compression",
-    Choice(&["uncompressed", "snappy", "lz4", "zstd"]),
-    "snappy",
-    Write,
-    "How the pages are compressed.",
-)];
-
-const RAW: &[OptionEntry] = &[];
 
 const RATE: OptionEntry = option(
     "rows-per-second",
