@@ -151,7 +151,7 @@ impl Source for KafkaSource {
     }
 
     fn position(&self, partition: usize) -> Option<Position> {
-        self.partitions.get(partition).map(|partition| Position { row: partition.next.max(0) as u64 })
+        self.partitions.get(partition).map(|partition| Position::of_row(partition.next.unsigned_abs()))
     }
 }
 
