@@ -80,6 +80,10 @@ impl Source for WithComputedTime {
     fn seek(&mut self, partition: usize, position: Position) {
         self.source.seek(partition, position);
     }
+
+    fn resume(&mut self, name: &str, position: Option<Position>) -> bool {
+        self.source.resume(name, position)
+    }
 }
 
 impl ComputedTime {

@@ -91,6 +91,8 @@ pub(super) struct Discovery {
     pub(super) properties: Properties,
     pub(super) findings: Sender<Finding>,
     pub(super) bell: Arc<Bell>,
+    /// Partitions that an earlier run has read, which are the first, and the next offset of each; without one it has ended.
+    pub(super) resumed: Vec<(TopicPartition, Option<i64>)>,
 }
 
 impl Discovery {
@@ -159,6 +161,7 @@ impl Discovery {
                 consumer: self.consumer.clone(),
                 properties: self.properties.clone(),
                 known: known.clone(),
+                resumed: self.resumed.clone(),
             };
             let found = runtime().spawn_blocking(move || search.run()).await;
             let problem = match found.expect("looking for partitions does not panic") {
@@ -185,22 +188,39 @@ struct Search {
     consumer: Arc<BaseConsumer<Context>>,
     properties: Properties,
     known: BTreeSet<TopicPartition>,
+    resumed: Vec<(TopicPartition, Option<i64>)>,
 }
 
 impl Search {
     fn run(&self) -> Finding {
-        let found: Vec<TopicPartition> =
-            self.partitions()?.into_iter().filter(|found| !self.known.contains(found)).collect();
+        let mut new = self.partitions()?;
+        new.retain(|found| !self.known.contains(found));
+        let mut all = Vec::with_capacity(new.len());
+        if self.known.is_empty() {
+            for (partition, next) in &self.resumed {
+                if !new.remove(partition) && next.is_some() {
+                    return Err(format!("{partition} was read in part, and is not there any more"));
+                }
+                // One that has ended is not fetched: nothing of it is before its stop.
+                let start = next.unwrap_or(0);
+                all.push(Found { partition: partition.clone(), start, stop: next.is_none().then_some(0) });
+            }
+        }
+        // Of a partition that has appeared since others were read, nothing is left out.
+        let is_first = self.known.is_empty() && self.resumed.is_empty();
+        let startup = if is_first { &self.plan.startup } else { &Startup::Earliest };
         let resolver = Resolver { consumer: &self.consumer, properties: &self.properties };
-        // Of a partition that appears while others are read, nothing is left out.
-        let startup = if self.known.is_empty() { &self.plan.startup } else { &Startup::Earliest };
-        let starts = resolver.starts(startup, &found)?;
-        let stops = match &self.plan.bounds {
-            Some(bounds) => resolver.stops(bounds, &found)?.into_iter().map(Some).collect(),
-            None => vec![None; found.len()],
-        };
-        let ends = starts.into_iter().zip(stops);
-        Ok(found.into_iter().zip(ends).map(|(partition, (start, stop))| Found { partition, start, stop }).collect())
+        let new: Vec<TopicPartition> = new.into_iter().collect();
+        let starts = resolver.starts(startup, &new)?;
+        all.extend(new.into_iter().zip(starts).map(|(partition, start)| Found { partition, start, stop: None }));
+        if let Some(bounds) = &self.plan.bounds {
+            let open: Vec<&mut Found> = all.iter_mut().filter(|found| found.stop.is_none()).collect();
+            let partitions: Vec<TopicPartition> = open.iter().map(|found| found.partition.clone()).collect();
+            for (found, stop) in open.into_iter().zip(resolver.stops(bounds, &partitions)?) {
+                found.stop = Some(stop);
+            }
+        }
+        Ok(all)
     }
 
     /// All partitions of the topics.

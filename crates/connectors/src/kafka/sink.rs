@@ -329,6 +329,14 @@ impl Sink for KafkaSink {
         self.confirmations.result().map_err(|problem| self.failed(problem))
     }
 
+    /// Waits until all is confirmed: it is visible then, and written again where the job goes on from a checkpoint before.
+    fn prepare(&mut self) -> Result<Option<String>, SinkError> {
+        if self.guarantee == Guarantee::None {
+            return self.flush().map(|()| None);
+        }
+        self.finish().map(|()| None)
+    }
+
     fn finish(&mut self) -> Result<(), SinkError> {
         while !self.confirmations.are_all() {
             match self.producer.flush(FLUSH_WAIT) {

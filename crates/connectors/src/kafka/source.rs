@@ -1,5 +1,6 @@
 //! Takes messages of each partition out of its queue.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::client::{Context, Properties, problem, refused};
-use super::discovery::{Discovery, Finding, Found, Plan};
+use super::discovery::{Discovery, Finding, Found, Plan, TopicPartition};
 use super::messages::{MessageChunk, MessageReading};
 use super::offsets::Bounds;
 use crate::io::inbox::Bell;
@@ -57,6 +58,8 @@ pub(super) struct KafkaSource {
     has_waker: bool,
     chunk_messages_max: usize,
     bell: Arc<Bell>,
+    /// Looks for partitions, from the first read on.
+    discovery: Option<Discovery>,
     findings: Receiver<Finding>,
 }
 
@@ -100,8 +103,8 @@ pub(super) fn open(
         properties: properties.clone(),
         findings: sender,
         bell: bell.clone(),
+        resumed: Vec::new(),
     };
-    drop(runtime().spawn(discovery.run()));
     Ok(KafkaSource {
         partitions: Vec::new(),
         consumer,
@@ -113,6 +116,7 @@ pub(super) fn open(
         has_waker: request.host.waker.is_some(),
         chunk_messages_max: request.block_rows.saturating_mul(CHUNK_BLOCKS),
         bell,
+        discovery: Some(discovery),
         findings,
     })
 }
@@ -120,7 +124,7 @@ pub(super) fn open(
 impl Source for KafkaSource {
     /// One before any is known.
     fn partitions(&self) -> usize {
-        self.partitions.len().max(1)
+        self.partitions.len().max(self.resumed().len()).max(1)
     }
 
     fn may_grow(&self) -> bool {
@@ -128,6 +132,9 @@ impl Source for KafkaSource {
     }
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
+        if let Some(discovery) = self.discovery.take() {
+            drop(runtime().spawn(discovery.run()));
+        }
         // Whatever comes from now on wakes the workers.
         self.bell.ask();
         self.take_findings()?;
@@ -150,12 +157,42 @@ impl Source for KafkaSource {
         }
     }
 
+    fn partition_name(&self, partition: usize) -> Cow<'_, str> {
+        match self.partitions.get(partition) {
+            Some(partition) => Cow::Owned(name(&partition.topic, partition.number)),
+            None => self
+                .resumed()
+                .get(partition)
+                .map_or(Cow::Borrowed(""), |(partition, _)| Cow::Owned(name(&partition.topic, partition.partition))),
+        }
+    }
+
+    /// A partition has the same place as before, and is looked for when all are.
+    fn resume(&mut self, name: &str, position: Option<Position>) -> bool {
+        let discovery = self.discovery.as_mut().expect("nothing has been read yet");
+        let Some((topic, number)) = name.rsplit_once('/') else { return false };
+        let Ok(number) = number.parse() else { return false };
+        let offset = position.map(|position| i64::try_from(position.row).unwrap_or(i64::MAX));
+        discovery.resumed.push((TopicPartition { topic: topic.to_owned(), partition: number }, offset));
+        true
+    }
+
     fn position(&self, partition: usize) -> Option<Position> {
         self.partitions.get(partition).map(|partition| Position::of_row(partition.next.unsigned_abs()))
     }
 }
 
+/// What a partition is called in checkpoints.
+fn name(topic: &str, number: i32) -> String {
+    format!("{topic}/{number}")
+}
+
 impl KafkaSource {
+    /// The partitions of an earlier run that this one goes on with, until it begins to read.
+    fn resumed(&self) -> &[(TopicPartition, Option<i64>)] {
+        self.discovery.as_ref().map_or(&[], |discovery| &discovery.resumed)
+    }
+
     fn wait(&self) -> Read {
         Read::Wait(if self.has_waker { WOKEN_WAIT } else { POLL_WAIT })
     }

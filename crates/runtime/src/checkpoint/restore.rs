@@ -52,16 +52,11 @@ impl RunSnapshot {
             return Err(other("sources", &names(&self.sources), &wanted));
         }
         for (snapshot, node) in self.sources.iter().zip(sources) {
-            for known in snapshot.partitions.iter().filter(|known| !known.has_ended) {
-                let Some(position) = known.position else { continue };
-                match (0..node.source.partitions())
-                    .find(|&partition| node.source.partition_name(partition) == known.name)
-                {
-                    Some(partition) => node.source.seek(partition, position),
-                    None => {
-                        let (table, partition) = (node.name.clone(), known.name.clone());
-                        return Err(RestoreError::PartitionGone { table, partition });
-                    }
+            for known in snapshot.partitions.iter().filter(|known| known.has_ended || known.position.is_some()) {
+                let position = known.position.filter(|_| !known.has_ended);
+                if !node.source.resume(&known.name, position) {
+                    let (table, partition) = (node.name.clone(), known.name.clone());
+                    return Err(RestoreError::PartitionGone { table, partition });
                 }
             }
         }

@@ -59,6 +59,19 @@ pub trait Source: Send {
     fn seek(&mut self, _partition: usize, _position: Position) {
         unreachable!("a source without positions is not put anywhere");
     }
+
+    /// Goes on with a partition of an earlier run of the same input: at a position, or behind its end where there is none. Called before anything is read. Says whether
+    /// the partition is there; a source that does not know yet says so, and fails when it does.
+    fn resume(&mut self, name: &str, position: Option<Position>) -> bool {
+        let found = (0..self.partitions()).find(|&partition| self.partition_name(partition) == name);
+        match (found, position) {
+            (Some(partition), Some(position)) => {
+                self.seek(partition, position);
+                true
+            }
+            (found, position) => found.is_some() || position.is_none(),
+        }
+    }
 }
 
 /// How far a partition has been read.

@@ -2,6 +2,7 @@
 
 mod failures;
 mod reading;
+mod restoring;
 mod writing;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
