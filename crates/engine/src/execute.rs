@@ -19,6 +19,7 @@ use pelton_plan::pipeline::{
 use pelton_plan::{Catalog, Relation};
 use pelton_runtime::adapt::KernelSlot;
 use pelton_runtime::budget::{Budget, Held, Unread};
+use pelton_runtime::checkpoint::RunSnapshot;
 use pelton_runtime::graph::{
     Graph, OperatorNode, OverNode, PipelineNode, PipelineTarget, ReadOut, SharedBy, SinkNode, SourceNode, SourceTime,
     StreamRef, TimedJoinNode, UnmatchedNode, WindowJoinNode, WindowNode, WindowStore,
@@ -61,6 +62,8 @@ pub(crate) struct Surroundings<'a> {
     pub budget: &'a Budget,
     /// Where it is a job that has checkpoints.
     pub checkpointed: Option<&'a Checkpointed>,
+    /// What it goes on from, with the name of the checkpoint.
+    pub restored: Option<(&'a str, &'a RunSnapshot)>,
 }
 
 impl Surroundings<'_> {
@@ -108,7 +111,7 @@ pub(crate) fn read_table(
     surroundings: &Surroundings<'_>,
 ) -> Result<impl Iterator<Item = Result<RecordBatch, Error>> + use<>, Error> {
     let settings = Settings { allowed_lateness: Duration::ZERO, early_fire: false, ..surroundings.settings.clone() };
-    let surroundings = Surroundings { settings: &settings, checkpointed: None, ..*surroundings };
+    let surroundings = Surroundings { settings: &settings, checkpointed: None, restored: None, ..*surroundings };
     let mut unstarted = prepare(Program::clone(&table.program), &surroundings)?;
     unstarted.open(&surroundings)?;
     let mut query = Some(start(unstarted, &surroundings)?);
@@ -155,10 +158,10 @@ pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Re
     };
     let inserts = Inserts::of(&program);
     let schema = result_schema(&program);
-    let run = match surroundings.checkpointed.and_then(Checkpointed::restored) {
+    let run = match surroundings.restored {
         Some((checkpoint, snapshot)) => {
             let run = Run::restore(graph, options, surroundings.pool, snapshot);
-            run.map_err(|error| CheckpointError { place: checkpoint, problem: error.to_string() })?
+            run.map_err(|error| CheckpointError { place: checkpoint.to_owned(), problem: error.to_string() })?
         }
         None => Run::start(graph, options, surroundings.pool),
     };

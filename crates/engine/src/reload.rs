@@ -139,6 +139,7 @@ impl Reloading {
     fn load(&self, table: &LookupTable) -> Result<lookups::Loaded, Error> {
         let surroundings = Surroundings {
             checkpointed: None,
+            restored: None,
             catalog: &self.catalog,
             program_tables: &ProgramTables::default(),
             settings: &self.settings,

@@ -17,6 +17,7 @@ use pelton_plan::Catalog;
 use pelton_plan::parse::{OptionPlace, Statement};
 use pelton_plan::query::builder::{self, RelationBuilder, TableCall};
 use pelton_plan::query::{LOCAL_TIME_ZONE, Planned, plan_statements};
+use pelton_runtime::checkpoint::RunSnapshot;
 use pelton_runtime::clock::Clock;
 use pelton_runtime::pool::Pool;
 
@@ -221,6 +222,14 @@ impl Session {
             Outcome::Running(query) => Ok(query),
             Outcome::Done | Outcome::Noted(_) | Outcome::Rows(_) => Err(no_query()),
         }
+    }
+
+    /// Starts a query that goes on from what a run of it was at a cut. For the project's own tests of cuts.
+    #[doc(hidden)]
+    pub fn sql_from(&self, statement: &str, snapshot: &RunSnapshot) -> Result<Query, Error> {
+        let prepared = self.prepare(statement)?.pop();
+        let prepared = prepared.ok_or_else(|| Error::Usage("there is no statement".to_owned()))?;
+        self.start(statement, |catalog| plan_statements(catalog, &[&prepared.0.statement]), Some(snapshot))
     }
 
     /// The running queries of this session, including those that a statement waits for. A query that another thread starts is among them once the tables that it joins
@@ -462,7 +471,7 @@ impl Session {
     }
 
     pub(crate) fn start_built(&self, relation: &RelationBuilder, into: Option<&str>) -> Result<Query, Error> {
-        self.start("", |catalog| relation.plan(catalog, into))
+        self.start("", |catalog| relation.plan(catalog, into), None)
     }
 
     pub(crate) fn is_same(&self, other: &Session) -> bool {
@@ -489,7 +498,7 @@ impl Session {
 
     /// Runs a query, an insert or a statement set to its end, drops its rows, and says what it cost, or what became of its code.
     fn analyze(&self, text: &str, statement: &Statement, is_verbose: bool) -> Result<String, Error> {
-        let query = self.start(text, |catalog| plan_statements(catalog, &[statement]))?;
+        let query = self.start(text, |catalog| plan_statements(catalog, &[statement]), None)?;
         analyze::to_its_end(query, is_verbose)
     }
 
@@ -511,7 +520,7 @@ impl Session {
             Statement::Use => {}
             Statement::Insert(_) | Statement::StatementSet(_) | Statement::Query(_) => {
                 return self
-                    .start(prepared.text(), |catalog| plan_statements(catalog, &[statement]))
+                    .start(prepared.text(), |catalog| plan_statements(catalog, &[statement]), None)
                     .map(Outcome::Running);
             }
             Statement::Explain(explained) => {

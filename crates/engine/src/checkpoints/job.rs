@@ -22,8 +22,8 @@ pub(crate) struct Checkpointed {
     pub name: Arc<str>,
     pub checkpoints: Checkpoints,
     pub interval: Option<Duration>,
-    /// The one that it goes on from.
-    manifest: Option<Manifest>,
+    /// The one that it goes on from, with its number as text.
+    manifest: Option<(String, Manifest)>,
 }
 
 impl Checkpointed {
@@ -46,15 +46,15 @@ impl Checkpointed {
         let store = local_store(directory, name).map_err(failed)?;
         let checkpoints = Checkpoints::open(store, name, statement, settings.checkpoints_retained)?;
         let manifest = match &settings.restore_from {
-            Some(from) => checkpoints.load(from)?,
+            Some(from) => checkpoints.load(from)?.map(|manifest| (manifest.id.to_string(), manifest)),
             None => None,
         };
         Ok(Some(Checkpointed { name: name.into(), checkpoints, interval: settings.checkpoint_interval, manifest }))
     }
 
-    /// What people call the checkpoint that it goes on from, and what the run was.
-    pub fn restored(&self) -> Option<(String, &RunSnapshot)> {
-        self.manifest.as_ref().map(|manifest| (manifest.id.to_string(), &manifest.run))
+    /// The number of the checkpoint that it goes on from, and what the run was.
+    pub fn restored(&self) -> Option<(&str, &RunSnapshot)> {
+        self.manifest.as_ref().map(|(id, manifest)| (id.as_str(), &manifest.run))
     }
 
     /// Takes checkpoints of the run from now on.
@@ -62,7 +62,7 @@ impl Checkpointed {
     /// # Errors
     /// Where the system has no thread.
     pub fn watch(self, run: RunHandle) -> Result<Watched, Error> {
-        let watched = Watched::restored_from(self.manifest.map(|manifest| manifest.id));
+        let watched = Watched::restored_from(self.manifest.map(|(_, manifest)| manifest.id));
         let Checkpointed { checkpoints, interval, .. } = self;
         Coordinator { checkpoints, interval, run, watched: watched.clone() }.start()?;
         Ok(watched)

@@ -6,6 +6,7 @@ use pelton_plan::pipeline::{Output, OutputTarget, Program};
 use pelton_plan::query::Planned;
 use pelton_plan::{Catalog, PlanError};
 use pelton_runtime::budget::Budget;
+use pelton_runtime::checkpoint::RunSnapshot;
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
 
@@ -61,14 +62,15 @@ impl Session {
     /// Plans and starts a query, which takes as long as loading the tables that it joins with.
     ///
     /// Its tables are those that there are when these are loaded, and those of the program itself the ones that it has when the query starts:
-    /// where one was dropped or replaced meanwhile, the query is planned again.
+    /// where one was dropped or replaced meanwhile, the query is planned again. It goes on from a snapshot, where there is one.
     pub(super) fn start(
         &self,
         statement: &str,
         plan: impl Fn(&Catalog) -> Result<Planned, PlanError>,
+        from: Option<&RunSnapshot>,
     ) -> Result<Query, Error> {
         for _ in 0..ATTEMPTS_MAX {
-            if let Some(query) = self.try_start(statement, &plan)? {
+            if let Some(query) = self.try_start(statement, &plan, from)? {
                 return Ok(query);
             }
         }
@@ -82,6 +84,7 @@ impl Session {
         &self,
         statement: &str,
         plan: impl Fn(&Catalog) -> Result<Planned, PlanError>,
+        from: Option<&RunSnapshot>,
     ) -> Result<Option<Query>, Error> {
         let snapshot = self.snapshot();
         let program = plan(&snapshot.catalog)?.program;
@@ -98,6 +101,7 @@ impl Session {
             shared_sources: &entry.shared_sources,
             budget: &entry.budget,
             checkpointed: None,
+            restored: from.map(|snapshot| ("of the program", snapshot)),
         };
         let (tables, written) = (tables_of(&program), written_tables(&program));
         let job_name = |known: &Known| {
@@ -108,7 +112,8 @@ impl Session {
         let name = job_name(&self.engine().known())?;
         let checkpointed =
             name.as_deref().map(|name| Checkpointed::of(name, statement, &settings)).transpose()?.flatten();
-        let surroundings = Surroundings { checkpointed: checkpointed.as_ref(), ..surroundings };
+        let restored = checkpointed.as_ref().and_then(Checkpointed::restored).or(surroundings.restored);
+        let surroundings = Surroundings { checkpointed: checkpointed.as_ref(), restored, ..surroundings };
         let mut unstarted = execute::prepare(program, &surroundings)?;
         // Before files are made. A table of the program that is dropped looks as if another query had taken it: both are checked under one lock.
         {

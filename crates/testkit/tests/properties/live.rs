@@ -12,17 +12,17 @@ use proptest::prelude::*;
 use crate::streams;
 
 /// Tables, which all queries of a case share.
-const TABLES: [&str; 2] = ["t", "u"];
+pub const TABLES: [&str; 2] = ["t", "u"];
 
 /// Milliseconds between two rows of a session.
 const GAP: i64 = 20;
 
 /// A query that may be added.
 #[derive(Debug, Clone, Copy)]
-struct Kind {
-    sql: &'static str,
+pub struct Kind {
+    pub sql: &'static str,
     /// The tables that it reads.
-    reads: &'static [usize],
+    pub reads: &'static [usize],
     /// Its first column is the start of a window, in milliseconds.
     is_windowed: bool,
     /// Rows so long after those before may belong to windows that had begun.
@@ -37,7 +37,7 @@ const fn windows_of(sql: &'static str, reads: &'static [usize]) -> Kind {
     Kind { sql, reads, is_windowed: true, gap: 0 }
 }
 
-const KINDS: &[Kind] = &[
+pub const KINDS: &[Kind] = &[
     rows_of("SELECT k, i, s FROM t WHERE i > 0", &[0]),
     rows_of("SELECT f, CHAR_LENGTH(s) FROM u WHERE k IS NOT NULL", &[1]),
     rows_of("SELECT f FROM t UNION ALL SELECT f FROM u", &[0, 1]),

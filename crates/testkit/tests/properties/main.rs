@@ -6,6 +6,8 @@ mod adapt;
 
 mod count;
 
+mod cuts;
+
 mod emission;
 
 mod live;
