@@ -138,14 +138,9 @@ impl Session {
             let checkpoints = checkpointed.map(|job| job.watch(query.run_handle())).transpose()?;
             known.register(entry.number, entry.session, &query);
             if let Some(name) = name {
-                let description = JobDescription {
-                    id: entry.number,
-                    name,
-                    statement: statement.to_owned(),
-                    tables: tables.iter().filter_map(|table| snapshot.catalog.declared(table).cloned()).collect(),
-                    started: known.now(),
-                    checkpoints,
-                };
+                let tables = tables.iter().filter_map(|table| snapshot.catalog.declared(table).cloned()).collect();
+                let (id, statement, started) = (entry.number, statement.to_owned(), known.now());
+                let description = JobDescription { id, name, statement, tables, started, checkpoints };
                 known.register_job(&mut query, description);
             }
             query
