@@ -1,13 +1,11 @@
-//! Scalar, aggregate and table functions of your own.
+//! Aggregate functions of your own, and what all functions of a program share.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
-use datafusion_common::DataFusionError;
-use datafusion_expr::{AggregateUDF, ColumnarValue, ScalarUDF, Volatility, create_udf};
+use datafusion_expr::AggregateUDF;
 use pelton_data::udaf::{self, Change, Merging};
 use pelton_plan::query::aggregate_udf;
 use pelton_runtime::pool::panic_text;
@@ -15,29 +13,6 @@ use pelton_runtime::pool::panic_text;
 use crate::display::type_names;
 
 pub use pelton_data::table_function::OutputRows;
-
-/// A scalar function over Arrow arrays: it gets one array for each argument, all of the same length, and returns an array of that length.
-///
-/// # Errors
-/// Whatever the closure returns as an error stops the query and is shown to the user.
-pub(crate) fn scalar_function<F>(name: &str, arguments: Vec<DataType>, returns: DataType, body: F) -> ScalarUDF
-where
-    F: Fn(&[ArrayRef]) -> Result<ArrayRef, String> + Send + Sync + 'static,
-{
-    let declared = returns.clone();
-    let evaluate = move |values: &[ColumnarValue]| {
-        let all_scalars = values.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
-        let arrays = ColumnarValue::values_to_arrays(values)?;
-        let result = guarded(|| body(&arrays))
-            .and_then(|result| checked(result, arrays.first().map_or(1, |array| array.len()), &declared))
-            .map_err(DataFusionError::Execution)?;
-        if all_scalars && result.len() == 1 {
-            return Ok(ColumnarValue::Scalar(datafusion_common::ScalarValue::try_from_array(&result, 0)?));
-        }
-        Ok(ColumnarValue::Array(result))
-    };
-    create_udf(name, arguments, returns, Volatility::Immutable, Arc::new(evaluate))
-}
 
 /// Runs code of the program's own: a panic becomes an error, so that who reads it learns of which function it is.
 pub(crate) fn guarded<T>(body: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
@@ -341,7 +316,7 @@ impl<S> Definition<S> {
 }
 
 /// What a function returned, which must be so many values of this type.
-fn checked(values: ArrayRef, count: usize, data_type: &DataType) -> Result<ArrayRef, String> {
+pub(crate) fn checked(values: ArrayRef, count: usize, data_type: &DataType) -> Result<ArrayRef, String> {
     if values.len() != count || values.data_type() != data_type {
         let [wanted, found] = type_names(data_type, values.data_type());
         return Err(format!("it must return {count} values of type {wanted}, not {} of type {found}", values.len()));

@@ -4,6 +4,7 @@ mod create_tables;
 mod definitions;
 mod describe;
 mod jobs;
+mod register;
 mod sharing;
 mod start;
 
@@ -25,8 +26,9 @@ use crate::builder::QueryBuilder;
 use crate::display::{Zone, text_rows};
 use crate::engine::{Engine, SessionId};
 use crate::error::Error;
-use crate::function::{AggregateFunction, OutputRows, scalar_function};
+use crate::function::{AggregateFunction, OutputRows};
 use crate::query::{Query, QueryControl};
+use crate::scalar_function::scalar_function;
 use crate::settings::{CHECKPOINT_INTERVAL, Settings, is_of_engine, user_settings};
 use crate::statement::{Outcome, Prepared};
 use crate::table_function::table_function;

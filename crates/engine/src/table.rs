@@ -24,6 +24,7 @@ use crate::event_time::with_computed_time;
 use crate::program_tables::ProgramTables;
 use crate::pull::PullTable;
 use crate::push::PushTable;
+use crate::registered_rows::registered_rows;
 use crate::settings::Settings;
 
 /// The option, of any table that has a watermark, that says when its partitions are idle.
@@ -206,7 +207,7 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 const FILE_DELAY_SECONDS: i64 = 5;
 
 /// The watermark of the only column that is a time.
-fn only_time(definition: &TableDefinition) -> Option<WatermarkDefinition> {
+pub(crate) fn only_time(definition: &TableDefinition) -> Option<WatermarkDefinition> {
     let mut times = definition
         .columns
         .iter()
@@ -324,6 +325,9 @@ pub(crate) fn opened<'a>(
         }
         OutputTarget::Table(name) => {
             let found = table(name)?;
+            if found.rows.is_some() {
+                return Err(Error::Usage(format!("table '{name}' has registered rows, and no query inserts into it")));
+            }
             let destination = program_tables.pulled(name).map_or(Destination::Table(found), Destination::Pulled);
             Ok(Opened::Output(output, destination))
         }
@@ -352,6 +356,9 @@ pub(crate) fn open_source(
     settings: &Settings,
     host: Host,
 ) -> Result<Box<dyn Source>, Error> {
+    if let Some(rows) = &table.rows {
+        return Ok(with_computed_time(registered_rows(rows, &used.columns), used, OnError::Fail));
+    }
     let complete = |source, on_error| with_computed_time(source, used, on_error);
     let request = TableRequest { host, ..source_request(table, used, settings) };
     pelton_connectors::open_completed_source(&request, complete).map_err(|error| refused(&table.definition, error))
@@ -400,6 +407,9 @@ pub(crate) fn on_error(table: &Table) -> Result<OnError, Error> {
 
 /// Checks the options of a table as [`open_source`] does, and opens nothing.
 pub(crate) fn check_source(table: &Table, used: &SourceUse, settings: &Settings) -> Result<(), Error> {
+    if table.rows.is_some() {
+        return Ok(());
+    }
     let checked = pelton_connectors::check_source(&source_request(table, used, settings));
     checked.map_err(|error| refused(&table.definition, error))
 }

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_expr::{AggregateUDF, ScalarUDF};
 use pelton_data::column::sql_name;
@@ -35,6 +36,8 @@ pub struct Table {
     pub physical: SchemaRef,
     /// Whether its rows end.
     pub bounded: bool,
+    /// The rows themselves, in the columns that are stored, where the program has registered them; else the table's connector reads them.
+    pub rows: Option<Arc<[RecordBatch]>>,
 }
 
 /// What a name of the catalogue stands for.
@@ -85,7 +88,7 @@ impl Table {
                     && SqlType::from_arrow(declared.data_type()) == SqlType::from_arrow(delivered.data_type())
             });
         assert!(matches, "the connector delivers {delivered:?} for a table that declares {declared:?}");
-        Ok(Table { definition, physical: Arc::new(delivered), bounded })
+        Ok(Table { definition, physical: Arc::new(delivered), bounded, rows: None })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::steps;
+use crate::processes;
 
 /// A script of `examples/`.
 pub struct Example {
@@ -68,6 +68,6 @@ pub fn run_all(root: &Path) -> Result<String, String> {
 /// # Errors
 /// Where it cannot be built.
 pub fn pelton(root: &Path) -> Result<PathBuf, String> {
-    steps::run(steps::cargo(root).args(["build", "--quiet", "--workspace", "--all-targets"]))?;
-    Ok(steps::target_directory()?.join("debug/pelton").with_extension(std::env::consts::EXE_EXTENSION))
+    processes::run(processes::cargo(root).args(["build", "--quiet", "--workspace", "--all-targets"]))?;
+    Ok(processes::target_directory()?.join("debug/pelton").with_extension(std::env::consts::EXE_EXTENSION))
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::steps;
+use crate::processes;
 
 const VERSION: &str = "2.3.0";
 /// Scripts that install, start and stop Flink, relative to the workspace.
@@ -77,7 +77,7 @@ impl Cluster {
             std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         }
         let cluster = Cluster { tools, home };
-        steps::run(&mut cluster.script("start_flink.sh"))?;
+        processes::run(&mut cluster.script("start_flink.sh"))?;
         wait_for(GATEWAY_PORT)?;
         Ok(cluster)
     }
@@ -92,7 +92,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        if let Err(problem) = steps::run(&mut self.script("stop_flink.sh")) {
+        if let Err(problem) = processes::run(&mut self.script("stop_flink.sh")) {
             eprintln!("{problem}");
         }
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::examples::{self, Example};
-use crate::steps;
+use crate::processes;
 
 /// Where the real data lies, relative to the workspace. It is too large, and some of it too unclear in its licence, to ship.
 const DATA: &str = "../shared/data";
@@ -28,7 +28,7 @@ pub fn run(root: &Path, names: &[&str]) -> Result<String, String> {
     if let Some(unknown) = names.iter().find(|name| !examples.iter().any(|example| example.name == **name)) {
         return Err(format!("there is no examples/{unknown}.sql"));
     }
-    let place = steps::target_directory()?.join("judge");
+    let place = processes::target_directory()?.join("judge");
     let (python, pelton) = (python(&place)?, examples::pelton(root)?);
     let mut judged = 0;
     for example in &examples {
@@ -54,14 +54,14 @@ fn judge(
         command
     };
     if example.needs_data {
-        steps::run(&mut ask("prepare"))?;
+        processes::run(&mut ask("prepare"))?;
     }
     for table in &example.dumped {
         dump(example, table, pelton, place)?;
     }
     let result = place.join(format!("{}.csv", example.name));
     write_rows(example, &example.path, pelton, place, &result)?;
-    steps::run(ask("compare").arg(&result))
+    processes::run(ask("compare").arg(&result))
 }
 
 /// Has the engine write all rows of a table that an example creates, as the statement `CREATE TABLE` there says.
@@ -99,8 +99,8 @@ fn python(place: &Path) -> Result<PathBuf, String> {
     let ready = place.join(DUCKDB);
     if !ready.exists() {
         std::fs::create_dir_all(place).map_err(|error| format!("{}: {error}", place.display()))?;
-        steps::run(Command::new("python3").args(["-m", "venv"]).arg(place.join("venv")))?;
-        steps::run(Command::new(&python).args(["-m", "pip", "install", "--quiet", DUCKDB]))?;
+        processes::run(Command::new("python3").args(["-m", "venv"]).arg(place.join("venv")))?;
+        processes::run(Command::new(&python).args(["-m", "pip", "install", "--quiet", DUCKDB]))?;
         std::fs::write(&ready, "").map_err(|error| format!("{}: {error}", ready.display()))?;
     }
     Ok(python)

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use vt100::{Cell, Color, Parser};
 
-use crate::steps;
+use crate::processes;
 
 /// The file that is written, relative to the workspace.
 const FILE: &str = "docs/images/demo.svg";
@@ -40,8 +40,8 @@ pub fn run(root: &Path, program: Option<&str>) -> Result<String, String> {
     let program = match program {
         Some(program) => program.to_string(),
         None => {
-            steps::run(steps::cargo(root).args(["build", "--release", "--package", "pelton-server"]))?;
-            let program = steps::target_directory()?.join("release/pelton");
+            processes::run(processes::cargo(root).args(["build", "--release", "--package", "pelton-server"]))?;
+            let program = processes::target_directory()?.join("release/pelton");
             program.display().to_string()
         }
     };

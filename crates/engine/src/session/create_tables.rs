@@ -3,7 +3,7 @@
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_data::spelling::identifier;
 use pelton_plan::Table;
-use pelton_plan::parse::{Parsed, Statement};
+use pelton_plan::parse::{Statement, TableDefinition};
 use pelton_plan::query::check_computed_columns;
 
 use super::Session;
@@ -68,16 +68,37 @@ impl Session {
         Ok(sink)
     }
 
+    /// The columns that a list as in `CREATE TABLE` declares: names, types, and whether they may be NULL.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where it is no such list.
+    ///
+    /// ```
+    /// use pelton::arrow::datatypes::DataType;
+    /// let columns = pelton::Session::columns("i BIGINT NOT NULL, parts ARRAY<DOUBLE>")?;
+    /// assert_eq!(columns.field(0).data_type(), &DataType::Int64);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn columns(columns: &str) -> Result<SchemaRef, Error> {
+        Ok(declared("push", "columns", columns)?.physical_schema())
+    }
+
     /// The catalogue's entry of such a table, and the columns that it has by itself.
     fn own_table(&self, connector: &str, name: &str, columns: &str) -> Result<(Table, SchemaRef), Error> {
-        let sql = format!("CREATE TABLE {} ({columns}) WITH ('connector' = '{connector}')", identifier(name));
-        let parsed = pelton_plan::parse(&sql)?;
-        let [Parsed { statement: Statement::CreateTable(definition), .. }] = parsed.as_slice() else {
-            return Err(Error::Usage(format!("'{columns}' is not a valid list of columns")));
-        };
+        let definition = declared(connector, name, columns)?;
         let schema = definition.physical_schema();
-        let table = Table::new(definition.clone(), Schema::clone(&schema), false)?;
+        let table = Table::new(definition, Schema::clone(&schema), false)?;
         check_computed_columns(&self.snapshot().catalog, &table)?;
         Ok((table, schema))
+    }
+}
+
+/// The definition of a table that the program has.
+fn declared(connector: &str, name: &str, columns: &str) -> Result<TableDefinition, Error> {
+    let sql = format!("CREATE TABLE {} ({columns}) WITH ('connector' = '{connector}')", identifier(name));
+    let mut parsed = pelton_plan::parse(&sql)?;
+    match parsed.pop().map(|parsed| parsed.statement) {
+        Some(Statement::CreateTable(definition)) if parsed.is_empty() => Ok(definition),
+        _ => Err(Error::Usage(format!("'{columns}' is not a valid list of columns"))),
     }
 }

@@ -25,6 +25,9 @@ mod program_tables;
 mod queries;
 
 mod regions;
+
+mod registered_rows;
+
 mod reload;
 
 mod session;
