@@ -1,9 +1,11 @@
 //! The project's own commands: `cargo xtask COMMAND`.
 //!
 //! Needs little but cargo and git, and builds in seconds: it is the first thing that runs on a fresh machine.
-//! In reading order: [`steps`] (what `test` does), [`rules`] (the house rules), [`judge`] (DuckDB's opinion of the examples),
-//! [`flink`] (Flink's answers to scripts), [`examples`] (which of them run here), [`bench_table`] (figures in `bench/results/README.md`),
+//! In reading order: [`processes`] (programs that are started), [`steps`] (what `test` does), [`rules`] (the house rules), [`judge`] (DuckDB's opinion of the examples),
+//! [`flink`] (Flink's answers to scripts), [`python`] (the tests of the Python package), [`examples`] (which of them run here), [`bench_table`] (figures in `bench/results/README.md`),
 //! [`cachegrind`] (what a record takes on a simulated machine), [`record_demo`] (the picture of the demo), [`docs`] (tables of options and settings).
+
+mod processes;
 
 mod steps;
 
@@ -14,6 +16,8 @@ mod examples;
 mod judge;
 
 mod flink;
+
+mod python;
 
 mod bench_table;
 
@@ -39,6 +43,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   flink [--bless] [FILTER]
                       compares the scripts in tests/sql/flink whose names contain FILTER, or all, with the answers of a real Flink 2.3;
                       --bless writes the answers into the scripts
+  python [ARGUMENT…]  the tests of the Python package; arguments are pytest's
   soak [MINUTES]      ten queries at changing rates for ten minutes, or so many: no row may be lost, and memory may not grow
   bench-table         writes the figures of bench/results/*.json into bench/results/README.md
   docs [--check]      writes the tables of options and settings in docs/; --check compares them, as rules does
@@ -57,6 +62,7 @@ fn main() -> ExitCode {
         ["rules"] => rules::check(&root).map(|said| println!("{said}")),
         ["rules", "--record"] => rules::record(&root),
         ["judge", names @ ..] => judge::run(&root, names).map(|said| println!("{said}")),
+        ["python", arguments @ ..] => python::test(&root, arguments).map(|said| println!("{said}")),
         ["flink"] => flink::run(&root, "", false),
         ["flink", "--bless"] => flink::run(&root, "", true),
         ["flink", "--bless", filter] => flink::run(&root, filter, true),

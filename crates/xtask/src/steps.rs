@@ -1,10 +1,10 @@
 //! `cargo xtask test`: every check, one after the other, each under its header and with its time.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::{examples, judge, rules};
+use crate::processes::{cargo, run};
+use crate::{examples, judge, python, rules};
 
 /// How much is tried.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,7 @@ pub fn test(root: &Path, extent: Extent, bless: bool) -> Result<(), String> {
     step("fuzz targets", || fuzz_targets(root).map(|()| String::new()))?;
     step("documentation tests", cargo("test --workspace --doc --quiet"))?;
     step("examples", || examples::run_all(root))?;
+    step("python", || python::test(root, &[]))?;
     step("judge", || judge::run(root, &[]))?;
     println!("\nall checks passed in {}", seconds(start.elapsed()));
     Ok(())
@@ -94,28 +95,4 @@ fn step(name: &str, check: impl FnOnce() -> Result<String, String>) -> Result<()
 
 fn seconds(elapsed: Duration) -> String {
     format!("{:.1} s", elapsed.as_secs_f64())
-}
-
-/// The cargo that runs us, in the workspace's directory.
-pub fn cargo(root: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root);
-    command
-}
-
-/// Runs a command with its output on our terminal.
-pub fn run(command: &mut Command) -> Result<(), String> {
-    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
-}
-
-/// Cargo's target directory: this program runs from it.
-///
-/// # Errors
-/// Where the program lies elsewhere.
-pub fn target_directory() -> Result<PathBuf, String> {
-    let program = std::env::current_exe().map_err(|error| format!("the path of this program: {error}"))?;
-    let target =
-        program.ancestors().nth(2).ok_or_else(|| format!("{}: not in a target directory", program.display()))?;
-    Ok(target.to_path_buf())
 }

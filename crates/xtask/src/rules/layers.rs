@@ -14,7 +14,7 @@ const PLANNER: &str = "datafusion";
 const CODE_GENERATOR: &str = "cranelift";
 const ASYNC: &str = "tokio";
 
-const LAYERS: [Layer; 12] = [
+const LAYERS: [Layer; 13] = [
     Layer { folder: "data", uses: &[], never: &[SQL, PLANNER, CODE_GENERATOR, ASYNC] },
     Layer { folder: "functions", uses: &["data"], never: &[SQL, CODE_GENERATOR, ASYNC] },
     Layer { folder: "plan", uses: &["data", "functions"], never: &[CODE_GENERATOR, ASYNC] },
@@ -34,6 +34,7 @@ const LAYERS: [Layer; 12] = [
         never: &[SQL, PLANNER, CODE_GENERATOR],
     },
     Layer { folder: "server", uses: &["engine"], never: &[SQL, PLANNER, CODE_GENERATOR] },
+    Layer { folder: "python", uses: &["engine"], never: &[SQL, PLANNER, CODE_GENERATOR, ASYNC] },
     Layer { folder: "xtask", uses: &[], never: &[SQL, PLANNER, CODE_GENERATOR, ASYNC] },
 ];
 

@@ -1,0 +1,9 @@
+import pytest
+
+import pelton
+
+
+@pytest.fixture
+def con():
+    with pelton.connect() as connection:
+        yield connection
