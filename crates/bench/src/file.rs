@@ -60,6 +60,8 @@ pub enum Kind {
     State,
     /// `queries`: many queries at once, under each policy.
     Queries,
+    /// `live`: how long it takes to add a query to running ones, and what many of them take.
+    Live,
     /// `modes`: queries at rising rates, with threads or the engine's policy, and with queues or blocks, all cases as points of a picture.
     Modes,
     /// `course`: rows a second of a replayed stream part by part, all cases as lines of one picture.
@@ -67,7 +69,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const NAMES: [(&'static str, Kind); 11] = [
+    const NAMES: [(&'static str, Kind); 12] = [
         ("stream", Kind::Stream),
         ("files", Kind::Files),
         ("start", Kind::Start),
@@ -77,6 +79,7 @@ impl Kind {
         ("idle", Kind::Idle),
         ("state", Kind::State),
         ("queries", Kind::Queries),
+        ("live", Kind::Live),
         ("modes", Kind::Modes),
         ("course", Kind::Course),
     ];
@@ -536,7 +539,7 @@ SELECT ${keys} FROM t
         assert_eq!(problem("name n\n", ""), "line 8: there is no line 'name …'");
         assert_eq!(
             problem("reads t", "kind loop\nreads t"),
-            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, latency, idle, state, queries, modes, course, not 'loop'"
+            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, latency, idle, state, queries, live, modes, course, not 'loop'"
         );
         assert_eq!(problem("rows=10", "rows"), "line 6: 'rows' is no NAME=VALUE");
         assert_eq!(

@@ -29,6 +29,8 @@ pub mod pause;
 
 pub mod latency;
 
+mod live;
+
 pub mod idle;
 
 pub mod state;
@@ -147,6 +149,7 @@ fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Re
         Kind::Idle => idle::measure(benchmark, case, arguments),
         Kind::State => state::measure(benchmark, case, arguments),
         Kind::Queries => queries::measure(benchmark, case, arguments),
+        Kind::Live => live::measure(benchmark, case, arguments),
         Kind::Modes => modes::measure(benchmark, arguments),
         Kind::Course => course::measure(benchmark, arguments),
     }

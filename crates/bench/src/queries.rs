@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pelton::progress::Progress;
-use pelton::{Outcome, Query, Session};
+use pelton::{Outcome, Prepared, Query, Session};
 use pelton_runtime::policy::PolicyName;
 
 use super::file::{Benchmark, Case};
@@ -155,15 +155,16 @@ pub(super) fn run(
         session.execute(&statement)?;
     }
     let count = case.number("queries").ok_or_else(|| BenchError::Input("a case needs queries=NUMBER".into()))?;
-    let prepared = session.prepare(&statements.query)?;
+    let prepared = |number| Ok::<_, BenchError>(session.prepare(&numbered(&statements.query, number))?);
+    let prepared: Vec<Vec<Prepared>> = (0..count).map(prepared).collect::<Result<_, _>>()?;
+    let kind_count = prepared.first().map_or(0, Vec::len);
     let began = Instant::now();
     let start = |statement| match session.execute(statement)? {
         Outcome::Running(query) => Ok(query),
         _ => Err(BenchError::Input("the benchmark's query is none".into())),
     };
-    let kinds: Vec<Vec<Query>> = prepared
-        .iter()
-        .map(|statement| (0..count).map(|_| start(statement)).collect())
+    let kinds: Vec<Vec<Query>> = (0..kind_count)
+        .map(|kind| prepared.iter().map(|statements| start(&statements[kind])).collect())
         .collect::<Result<_, BenchError>>()?;
     let looks = |share: f64| -> Vec<Vec<Progress>> {
         let until = began + Duration::from_secs_f64(arguments.seconds * share);
@@ -174,7 +175,7 @@ pub(super) fn run(
     let mut shown = Vec::new();
     for (from, until) in from.into_iter().zip(until) {
         let kind = until.first().and_then(|progress| progress.sources.first());
-        let kind = kind.filter(|_| prepared.len() > 1).map_or(String::new(), |source| source.name.clone());
+        let kind = kind.filter(|_| kind_count > 1).map_or(String::new(), |source| source.name.clone());
         let rate = case.number(&if kind.is_empty() { "rate".to_owned() } else { format!("{kind}_rate") });
         shown.push((kind, show(&from, &until, rate.filter(|_| is_paced(case)))?));
     }
@@ -185,6 +186,17 @@ pub(super) fn run(
         query.wait()?;
     }
     Ok(shown)
+}
+
+/// The text of one of many queries: `${number}` is its number, from 0, and of each `${one of: a | b | c}` one stands there, in turn.
+pub(super) fn numbered(text: &str, number: usize) -> String {
+    let mut numbered = text.replace("${number}", &number.to_string());
+    while let Some((before, rest)) = numbered.split_once("${one of:") {
+        let Some((choices, behind)) = rest.split_once('}') else { break };
+        let choices: Vec<&str> = choices.split('|').map(str::trim).collect();
+        numbered = format!("{before}{}{behind}", choices[number % choices.len()]);
+    }
+    numbered
 }
 
 /// What queries of a kind have come to between two looks at each, where rows are due at a rate, or are not.
@@ -225,6 +237,14 @@ fn show(from: &[Progress], until: &[Progress], rate: Option<usize>) -> Result<Sh
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn queries_of_different_numbers_have_different_texts() {
+        let text = "SELECT ${one of: a | b | c} FROM ${one of: t | u} WHERE v > ${number}";
+        let texts = [0, 1, 5].map(|number| numbered(text, number));
+        let expected = ["SELECT a FROM t WHERE v > 0", "SELECT b FROM u WHERE v > 1", "SELECT c FROM u WHERE v > 5"];
+        assert_eq!(texts, expected);
+    }
 
     #[test]
     fn each_repetition_has_all_sides_in_another_order() {

@@ -22,6 +22,14 @@ impl Samples {
         }
     }
 
+    /// The smallest that so large a part of them is not more than; 0 of none.
+    pub fn quantile(&self, part: f64) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let place = (sorted.len() as f64 * part).ceil() as usize;
+        sorted.get(place.saturating_sub(1)).copied().unwrap_or(0.0)
+    }
+
     fn least(&self) -> f64 {
         self.0.iter().copied().fold(f64::INFINITY, f64::min)
     }
@@ -38,6 +46,8 @@ pub enum Figure {
     Rate(Line),
     /// How long something takes.
     Wait(Wait),
+    /// How much of something there is.
+    Amount(Amount),
     /// How much memory a process has.
     Resident(Resident),
     /// How much memory windows have.
@@ -55,6 +65,7 @@ impl Figure {
     pub fn json(&self) -> String {
         match self {
             Figure::Rate(line) => line.json(),
+            Figure::Amount(amount) => amount.json(),
             Figure::Wait(wait) => wait.json(),
             Figure::Resident(resident) => resident.json(),
             Figure::State(state) => state.json(),
@@ -68,6 +79,7 @@ impl Figure {
     pub fn text(&self) -> String {
         match self {
             Figure::Rate(line) => line.text(),
+            Figure::Amount(amount) => amount.text(),
             Figure::Wait(wait) => wait.text(),
             Figure::Resident(resident) => resident.text(),
             Figure::State(state) => state.text(),
@@ -107,6 +119,40 @@ impl Wait {
         let Wait { bench, case, waited_for, workers, samples_ms } = self;
         let (median, least, most) = (samples_ms.median(), samples_ms.least(), samples_ms.most());
         format!("{bench:<16} {case:<14} {waited_for:<12} {workers} {median:>9.2} ms ({least:.2}–{most:.2} ms)")
+    }
+}
+
+/// How much of something there was, each time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Amount {
+    /// The benchmark.
+    pub bench: String,
+    /// The case.
+    pub case: String,
+    /// Of what.
+    pub what: String,
+    /// Threads.
+    pub workers: usize,
+    /// In which unit.
+    pub unit: String,
+    /// How much.
+    pub samples: Samples,
+}
+
+impl Amount {
+    fn json(&self) -> String {
+        let Amount { bench, case, what, workers, unit, samples } = self;
+        let (median, least, most) = (samples.median(), samples.least(), samples.most());
+        format!(
+            "{{\"bench\":\"{bench}\",\"case\":\"{case}\",\"what\":\"{what}\",\"workers\":{workers},\"unit\":\"{unit}\",\
+             \"amount\":{median:.3},\"amount_min\":{least:.3},\"amount_max\":{most:.3}}}"
+        )
+    }
+
+    fn text(&self) -> String {
+        let Amount { bench, case, what, workers, unit, samples } = self;
+        let (median, least, most) = (samples.median(), samples.least(), samples.most());
+        format!("{bench:<16} {case:<14} {what:<16} {workers} {median:>9.2} {unit} ({least:.2}–{most:.2} {unit})")
     }
 }
 
@@ -466,6 +512,7 @@ mod tests {
     fn medians_and_ratios() {
         assert_eq!(Samples(vec![3.0, 1.0, 2.0]).median(), 2.0);
         assert_eq!(Samples(vec![4.0, 1.0]).median(), 2.5);
+        assert_eq!(Samples((1..=200).rev().map(f64::from).collect()).quantile(0.99), 198.0);
         let line = Line {
             bench: "b".into(),
             case: "c".into(),

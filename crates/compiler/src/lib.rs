@@ -30,6 +30,7 @@ mod holistic;
 
 pub use describe::{KernelDescription, describe};
 pub use error::{CompileError, row_failure, words_at_row};
+pub use interpret::column::{Column, column};
 pub use interpret::condition::test;
 pub use interpret::interpret;
 pub use lower::{Compiled, compile};

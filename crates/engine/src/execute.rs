@@ -42,10 +42,13 @@ use crate::event_time::with_computed_time;
 use crate::inserts::Inserts;
 use crate::program_tables::ProgramTables;
 use crate::query::Query;
+use crate::reader::Reader;
 use crate::reload::Reloading;
 use crate::results::{self, Results};
 use crate::settings::{Settings, WindowChoice};
+use crate::shared_aggregations::Sharing;
 use crate::shared_sources::{SharedSources, is_shared};
+use crate::sharing::{self, Known};
 use crate::table::{Destination, Opened, Origin, WatermarkOptions};
 use crate::{emission, late, lookups, table, tier};
 
@@ -67,6 +70,17 @@ pub(crate) struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
+    /// Where it is looked up what queries share.
+    fn known(&self) -> Known<'_> {
+        let Surroundings { catalog, program_tables, settings, shared_sources, .. } = *self;
+        Known { catalog, program_tables, settings, shared_sources }
+    }
+
+    /// The query as one that subscribes to a table.
+    fn reader<'a>(&'a self, sharing: Option<&'a Sharing>) -> Reader<'a> {
+        Reader { name: self.name, settings: self.settings, pool: self.pool, sharing }
+    }
+
     /// What the tables of a query have of them.
     fn host(&self, waker: &Waker) -> Host {
         let committed_by = self.checkpointed.map(|job| job.name.clone());
@@ -77,6 +91,8 @@ impl Surroundings<'_> {
 /// A program whose joined tables are loaded and whose kernels are made. Nothing of it is visible to other queries yet.
 pub(crate) struct Unstarted {
     program: Arc<Program>,
+    /// Of each source what is shared with other queries that aggregate it.
+    sharing: Vec<Option<Sharing>>,
     lookups: Arc<Lookups>,
     kernels: Vec<Arc<KernelSlot>>,
     held: Vec<Held>,
@@ -93,6 +109,11 @@ pub(crate) struct Unstarted {
 pub(crate) fn prepare(program: Program, surroundings: &Surroundings<'_>) -> Result<Unstarted, Error> {
     let budget = surroundings.budget.for_query(surroundings.settings.operator_memory_bytes_max);
     let surroundings = &Surroundings { budget: &budget, ..*surroundings };
+    let (program, sharing) = match surroundings.checkpointed {
+        // It reads its tables alone.
+        Some(_) => (program, Vec::new()),
+        None => sharing::share(program, &surroundings.known())?,
+    };
     let options = surroundings.pool.run_options();
     let unread = Unread::new(budget.clone());
     let (lookups, mut held) = lookups::load_all(&program.lookups, &budget, surroundings.pool.workers(), |table| {
@@ -102,7 +123,7 @@ pub(crate) fn prepare(program: Program, surroundings: &Surroundings<'_>) -> Resu
     let kernels = tier::kernels(&program, &lookups, surroundings.settings, surroundings.pool)?;
     let reloading = Reloading::new((&program, &kernels), (&lookups, &mut held), surroundings)?;
     let (sinks, sources) = (VecDeque::new(), VecDeque::new());
-    Ok(Unstarted { program, lookups, kernels, held, reloading, budget, unread, options, sinks, sources })
+    Ok(Unstarted { program, sharing, lookups, kernels, held, reloading, budget, unread, options, sinks, sources })
 }
 
 /// Runs the program of a table that is joined with. Its rows are final.
@@ -124,9 +145,11 @@ pub(crate) fn read_table(
 /// Starts a program that is prepared and whose tables are open. Takes the tables that the user of the session has opened: no other query gets them.
 pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
     unstarted.check_program_tables(surroundings)?;
-    let Unstarted { program, lookups, kernels, held, reloading, budget, unread, options, sinks, sources } = unstarted;
+    let Unstarted { program, sharing, lookups, kernels, held, reloading, budget, unread, options, sinks, sources } =
+        unstarted;
     let (settings, waker) = (surroundings.settings, options.waker.clone());
-    let Tables { sinks, sources, results } = take_tables(&program, surroundings, (sinks, sources), &unread, &waker)?;
+    let Tables { sinks, sources, results } =
+        take_tables(&program, surroundings, (sinks, sources), &sharing, &unread, &waker)?;
     let stories = kernels.iter().enumerate().map(|(index, kernel)| (program.pipeline_name(index), kernel.stories()));
     let stories = stories.collect();
     let pipelines = program.pipelines.iter().zip(kernels).enumerate().map(|(index, (pipeline, kernel))| PipelineNode {
@@ -186,14 +209,18 @@ impl Unstarted {
     pub fn open(&mut self, surroundings: &Surroundings<'_>) -> Result<(), Error> {
         let surroundings = &Surroundings { budget: &self.budget, ..*surroundings };
         let waker = &self.options.waker;
+        let mut sharing = self.sharing.iter();
         for opened in table::opened(&self.program, surroundings.catalog, surroundings.program_tables) {
             match opened? {
                 Opened::Output(_, Destination::Table(found)) => {
                     self.sinks.push_back(table::open_sink(found, surroundings.settings, surroundings.host(waker))?);
                 }
-                Opened::Source(_, Origin::Pushed(_)) => {}
+                Opened::Source(_, Origin::Pushed(_)) => {
+                    sharing.next();
+                }
                 Opened::Source(used, origin) => {
-                    let source = origin_source(used, &origin, surroundings, waker)?;
+                    let sharing = sharing.next().and_then(Option::as_ref);
+                    let source = origin_source(used, &origin, surroundings, (sharing, waker))?;
                     self.sources.push_back(source_node(used, source, surroundings)?);
                 }
                 Opened::Output(..) | Opened::Lookup(_) => {}
@@ -219,10 +246,12 @@ fn take_tables(
     program: &Program,
     surroundings: &Surroundings<'_>,
     (mut sinks, mut sources): (VecDeque<Box<dyn Sink>>, VecDeque<SourceNode>),
+    sharing: &[Option<Sharing>],
     unread: &Unread,
     waker: &Waker,
 ) -> Result<Tables, Error> {
     let mut tables = Tables::default();
+    let mut sharing = sharing.iter();
     for opened in table::opened(program, surroundings.catalog, surroundings.program_tables) {
         match opened? {
             Opened::Output(output, destination) => {
@@ -242,11 +271,15 @@ fn take_tables(
                     Some(Relation::Table(found)) => table::event_time(found),
                     _ => None,
                 };
-                let source = push.subscribe(used, time, (surroundings.name, surroundings.settings), waker);
+                let sharing = sharing.next().and_then(Option::as_ref);
+                let source = push.subscribe(used, time, &surroundings.reader(sharing), waker)?;
                 let source = with_computed_time(source, used, OnError::Fail);
                 tables.sources.push(source_node(used, source, surroundings)?);
             }
-            Opened::Source(..) => tables.sources.push(sources.pop_front().expect("it has been opened")),
+            Opened::Source(..) => {
+                sharing.next();
+                tables.sources.push(sources.pop_front().expect("it has been opened"));
+            }
             Opened::Lookup(_) => {}
         }
     }
@@ -258,7 +291,7 @@ fn origin_source(
     used: &SourceUse,
     origin: &Origin<'_>,
     surroundings: &Surroundings<'_>,
-    waker: &Waker,
+    (sharing, waker): (Option<&Sharing>, &Waker),
 ) -> Result<Box<dyn Source>, Error> {
     Ok(match *origin {
         Origin::Text(rows) => table::written_rows(rows.clone()),
@@ -270,8 +303,8 @@ fn origin_source(
         Origin::Table(found)
             if surroundings.checkpointed.is_none() && is_shared(found, used, surroundings.settings) =>
         {
-            let Surroundings { name, settings, budget, .. } = *surroundings;
-            surroundings.shared_sources.subscribe(found, used, (name, settings, budget), waker)?
+            let reader = (&surroundings.reader(sharing), surroundings.budget);
+            surroundings.shared_sources.subscribe(found, used, reader, waker)?
         }
         Origin::Table(found) => table::open_source(found, used, surroundings.settings, surroundings.host(waker))?,
     })

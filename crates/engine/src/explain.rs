@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::program_tables::ProgramTables;
 use crate::settings::Settings;
 use crate::shared_sources::{SharedSources, is_shared};
+use crate::sharing::Known;
 use crate::table::{Destination, Opened, Origin};
 use crate::{emission, table};
 
@@ -55,6 +56,15 @@ fn sharing(
     (program_tables, shared_sources): (&ProgramTables, &SharedSources),
 ) -> Result<Vec<String>, Error> {
     let mut lines = Vec::new();
+    let known = Known { catalog, program_tables, settings, shared_sources };
+    for source in 0..program.sources.len() {
+        if known.sharing(program, source)?.is_some_and(|sharing| sharing.is_member) {
+            let table = &program.sources[source].table;
+            lines.push(format!(
+                "rows of {table} are added up together for all queries that aggregate it by the same keys"
+            ));
+        }
+    }
     for opened in table::opened(program, catalog, program_tables) {
         let (used, readers) = match opened? {
             Opened::Source(used, Origin::Pushed(push)) => (used, push.subscribers()),

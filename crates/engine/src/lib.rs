@@ -48,6 +48,12 @@ mod lookups;
 
 mod shared_sources;
 
+mod shared_aggregations;
+
+mod reader;
+
+mod sharing;
+
 mod reload;
 
 mod inserts;

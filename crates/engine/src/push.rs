@@ -9,7 +9,7 @@ use arrow::datatypes::{Field, SchemaRef};
 use pelton_data::{BLOCK_ROWS_DEFAULT, TimeColumn};
 use pelton_plan::pipeline::SourceUse;
 use pelton_runtime::budget::{Budget, ChargedRows};
-use pelton_runtime::exchange::{Bell, Exchange, Subscriber, SubscriberState, WeakExchange};
+use pelton_runtime::exchange::{Bell, Exchange, SubscriberState, WeakExchange};
 use pelton_runtime::source::{Read, Ready, Source, SourceError};
 use pelton_runtime::wake::Waker;
 use tokio::sync::Notify;
@@ -18,8 +18,8 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::display::type_names;
 use crate::error::Error;
-use crate::event_time::read_schema;
-use crate::settings::Settings;
+use crate::reader::Reader;
+use crate::shared_aggregations::SharedAggregations;
 
 /// Batches that may wait for queries where memory is not limited; where it is, as many as there is room for.
 const PUSHED_BATCHES_WAITING_MAX: usize = 16;
@@ -47,6 +47,8 @@ pub(crate) struct PushTable {
     receiver: Mutex<Option<UnboundedReceiver<Pushed>>>,
     /// What the queries read that read the table now.
     exchange: Mutex<WeakExchange>,
+    /// Aggregations that queries share.
+    aggregations: SharedAggregations,
     /// Rung when something is pushed; another one for each exchange.
     bell: Mutex<Option<std::task::Waker>>,
     /// Readers that there have been.
@@ -79,6 +81,7 @@ impl PushSource {
             schema,
             receiver: Mutex::new(Some(receiver)),
             exchange: Mutex::default(),
+            aggregations: SharedAggregations::default(),
             bell: Mutex::new(None),
             readers: AtomicUsize::new(0),
             is_left: AtomicBool::new(false),
@@ -245,6 +248,11 @@ impl PushTable {
         exchange.map_or(Vec::new(), |exchange| exchange.subscribers())
     }
 
+    /// The aggregations of the table that queries share.
+    pub fn aggregations(&self) -> &SharedAggregations {
+        &self.aggregations
+    }
+
     fn receiver(&self) -> MutexGuard<'_, Option<UnboundedReceiver<Pushed>>> {
         self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -267,9 +275,9 @@ impl PushTable {
         self: &Arc<Self>,
         used: &SourceUse,
         time: Option<TimeColumn>,
-        (name, settings): (&str, &Settings),
+        reader: &Reader<'_>,
         waker: &Waker,
-    ) -> Box<dyn Source> {
+    ) -> Result<Box<dyn Source>, Error> {
         let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
         let found = exchange.upgrade().unwrap_or_else(|| {
             let bell = Bell::default();
@@ -278,13 +286,7 @@ impl PushTable {
             Exchange::new(&used.table, Box::new(reader), (&all, time), bell, self.room.budget.clone())
         });
         *exchange = found.downgrade();
-        found.subscribe(Subscriber {
-            name: name.to_owned(),
-            waker: waker.clone(),
-            columns: used.columns.clone(),
-            schema: read_schema(used),
-            on_lag: settings.on_lag,
-        })
+        reader.subscribe(&found, used, (&self.schema, &self.aggregations), waker)
     }
 
     /// Reads the table. One that read it before has nothing to do with it any more.

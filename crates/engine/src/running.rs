@@ -82,7 +82,7 @@ pub(crate) fn row(number: usize, progress: &Progress) -> Vec<String> {
 /// What of each source is not among its rows: rows that were dropped or rejected, and values that are NULL because they could not be read.
 fn left_out(progress: &Progress) -> String {
     let of_source = |source: &SourceProgress| {
-        let LeftOut { dropped_count, rejected, nulled, absent: _ } = &source.left_out;
+        let LeftOut { dropped_count, rejected, nulled, absent: _, merged_count: _ } = &source.left_out;
         let counts = [(*dropped_count, "dropped"), (rejected.count, "rejected"), (nulled.count, "made NULL")];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
         let counts = counts.collect::<Vec<_>>().join(" and ");

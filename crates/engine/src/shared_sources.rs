@@ -9,13 +9,15 @@ use pelton_plan::Table;
 use pelton_plan::parse::TableDefinition;
 use pelton_plan::pipeline::SourceUse;
 use pelton_runtime::budget::Budget;
-use pelton_runtime::exchange::{Bell, Exchange, Subscriber, SubscriberState, WeakExchange};
+use pelton_runtime::exchange::{Bell, Exchange, SubscriberState, WeakExchange};
 use pelton_runtime::source::Source;
 use pelton_runtime::wake::Waker;
 
 use crate::error::Error;
-use crate::event_time::{read_schema, with_computed_time};
+use crate::event_time::with_computed_time;
+use crate::reader::Reader;
 use crate::settings::Settings;
+use crate::shared_aggregations::SharedAggregations;
 use crate::table;
 
 /// The exchanges of an engine's tables. Clones are the same ones.
@@ -27,6 +29,7 @@ struct Entry {
     definition: TableDefinition,
     reading: Reading,
     exchange: SharedExchange,
+    aggregations: SharedAggregations,
 }
 
 /// Locked while the table is opened: others that read it wait for that.
@@ -55,10 +58,11 @@ impl SharedSources {
         &self,
         table: &Table,
         used: &SourceUse,
-        (name, settings, budget): (&str, &Settings, &Budget),
+        (reader, budget): (&Reader<'_>, &Budget),
         waker: &Waker,
     ) -> Result<Box<dyn Source>, Error> {
-        let shared = self.entry(table, settings);
+        let settings = reader.settings;
+        let (shared, aggregations) = self.entry(table, settings);
         let mut exchange = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let open = |bell: &Bell, columns: &[usize]| {
             let host = Host { waker: Some(bell.waker()), budget: budget.for_query(usize::MAX), committed_by: None };
@@ -78,13 +82,7 @@ impl SharedSources {
         };
         found.widen(&used.columns, |columns| open(found.bell(), columns))?;
         *exchange = found.downgrade();
-        let source = found.subscribe(Subscriber {
-            name: name.to_owned(),
-            waker: waker.clone(),
-            columns: used.columns.clone(),
-            schema: read_schema(used),
-            on_lag: settings.on_lag,
-        });
+        let source = reader.subscribe(&found, used, (&table.physical, &aggregations), waker)?;
         Ok(with_computed_time(source, used, table::on_error(table)?))
     }
 
@@ -101,13 +99,20 @@ impl SharedSources {
 
     /// The queries with which a query of these settings would read a table.
     pub fn subscribers_of(&self, table: &Table, settings: &Settings) -> Vec<SubscriberState> {
-        let shared = self.entry(table, settings);
+        let (shared, _) = self.entry(table, settings);
         let exchange = shared.try_lock().ok().and_then(|exchange| exchange.upgrade());
         exchange.map_or(Vec::new(), |exchange| exchange.subscribers())
     }
 
-    /// The place of a table's exchange.
-    fn entry(&self, table: &Table, settings: &Settings) -> SharedExchange {
+    /// The aggregations of a table that queries of these settings share, where it is read in one part: rows of several may be late by each other.
+    pub fn aggregations_of(&self, table: &Table, settings: &Settings) -> Option<SharedAggregations> {
+        let (shared, aggregations) = self.entry(table, settings);
+        let exchange = shared.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        exchange.is_none_or(|exchange| exchange.partitions() == 1).then_some(aggregations)
+    }
+
+    /// The place of a table's exchange, and its aggregations.
+    fn entry(&self, table: &Table, settings: &Settings) -> (SharedExchange, SharedAggregations) {
         let Settings { seed, strict_values, block_rows, .. } = *settings;
         let reading = Reading { seed, strict_values, block_rows };
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,10 +121,11 @@ impl SharedSources {
         entries.retain(|entry| Arc::strong_count(&entry.exchange) > 1 || is_open(&entry.exchange));
         let found = entries.iter().find(|entry| entry.reading == reading && entry.definition == table.definition);
         if let Some(found) = found {
-            return found.exchange.clone();
+            return (found.exchange.clone(), found.aggregations.clone());
         }
-        let exchange = SharedExchange::default();
-        entries.push(Entry { definition: table.definition.clone(), reading, exchange: exchange.clone() });
-        exchange
+        let (exchange, aggregations) = (SharedExchange::default(), SharedAggregations::default());
+        let definition = table.definition.clone();
+        entries.push(Entry { definition, reading, exchange: exchange.clone(), aggregations: aggregations.clone() });
+        (exchange, aggregations)
     }
 }

@@ -23,6 +23,8 @@ mod lower;
 
 mod share;
 
+pub mod partial_results;
+
 pub mod explain;
 
 pub mod show;

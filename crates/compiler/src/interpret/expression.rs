@@ -82,6 +82,11 @@ impl Expression {
         can_fail(&typed, &self.schema).unwrap_or(true)
     }
 
+    /// Whether it may have other values for the same row.
+    pub(crate) fn is_volatile(&self) -> bool {
+        is_volatile(&self.planned)
+    }
+
     /// Whether both always have the same values.
     pub(crate) fn same_as(&self, other: &Expression) -> bool {
         self.data_type == other.data_type
@@ -104,7 +109,19 @@ impl Expression {
     /// # Errors
     /// Where it has no value for one of the rows.
     pub(crate) fn evaluate_batch(&self, rows: &RecordBatch) -> Result<ArrayRef, KernelError> {
-        let batch = self.batch_of(rows.num_rows(), |column| rows.column(column).clone());
+        self.evaluate_columns(rows.num_rows(), |column| rows.column(column).clone())
+    }
+
+    /// Its values for so many rows, of whose columns those that it reads are asked for.
+    ///
+    /// # Errors
+    /// Where it has no value for one of the rows.
+    pub(crate) fn evaluate_columns(
+        &self,
+        rows: usize,
+        column: impl FnMut(usize) -> ArrayRef,
+    ) -> Result<ArrayRef, KernelError> {
+        let batch = self.batch_of(rows, column);
         self.array(&batch).map_err(|error| KernelError::Expression(self.failed_row(&batch, error).1))
     }
 

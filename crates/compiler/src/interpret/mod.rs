@@ -7,6 +7,8 @@
 //! In reading order: [`rows`] (which rows are alive), [`pieces`] (how many rows are taken at a time), [`expression`], [`flat_map`] (rows of table functions), [`aggregate`] (rows to groups), [`update`]
 //! (accumulators).
 
+pub(crate) mod column;
+
 pub(crate) mod condition;
 
 pub(crate) mod rows;

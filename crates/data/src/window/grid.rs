@@ -12,6 +12,11 @@ impl Window {
     /// Windows that are cut into slices wherever any of these may begin or end, at even distances, and cover each slice at least as long as any of these
     /// does. `None` where they do not go by event time, leave rows out, or each alone would have much longer slices.
     pub fn grid(windows: &[Window]) -> Option<Window> {
+        Window::finer_grid(windows, FINER_MAX)
+    }
+
+    /// The same, where slices may be so many times as short as those of the windows which have most.
+    pub fn finer_grid(windows: &[Window], finer_max: i64) -> Option<Window> {
         let first = windows.first()?.edges()?;
         let (mut slide, mut size) = (0, 0);
         for window in windows {
@@ -22,7 +27,7 @@ impl Window {
         let is_fine = |window: &Window| {
             let Edges { distance, rest, .. } = window.edges().expect("its edges were just looked at");
             let slices = if rest == 0 { 1 } else { 2 };
-            distance <= slide.saturating_mul(slices * FINER_MAX)
+            distance <= slide.saturating_mul(slices * finer_max)
         };
         let offset = first.offset.rem_euclid(slide);
         // The windows of a slice end within the longest of them, and all lengths are multiples of the distance.

@@ -203,3 +203,108 @@ fn a_generated_table_is_one_stream() {
     );
     assert_eq!(alone[ids_of_prices[0] as usize..][..prices.len()], prices);
 }
+
+/// Rows `(k, v, second)` of a table whose watermark is the largest time.
+fn events(session: &Session) -> PushSource {
+    let columns = "k BIGINT NOT NULL, v BIGINT, ts TIMESTAMP(3) NOT NULL, WATERMARK FOR ts AS ts";
+    session.push_table("e", columns).unwrap()
+}
+
+fn push_events(source: &PushSource, rows: &[(i64, Option<i64>, i64)]) {
+    let keys = rows.iter().map(|(key, ..)| *key).collect::<Int64Array>();
+    let values = rows.iter().map(|(_, value, _)| *value).collect::<Int64Array>();
+    let times = TimestampMillisecondArray::from_iter_values(rows.iter().map(|(.., second)| second * 1_000));
+    let columns = vec![Arc::new(keys) as _, Arc::new(values) as _, Arc::new(times) as _];
+    source.push_blocking(RecordBatch::try_new(source.schema().clone(), columns).unwrap()).unwrap();
+}
+
+/// An aggregation by key of windows of so many seconds.
+fn aggregation(function: &str, seconds: u32, condition: &str) -> String {
+    format!(
+        "SELECT {function} FROM TABLE(TUMBLE(TABLE e, DESCRIPTOR(ts), INTERVAL '{seconds}' SECOND)) WHERE {condition} GROUP BY window_start, window_end, k"
+    )
+}
+
+/// The rows of `SHOW SHARING`, without the names of tables and queries: what is shared of each.
+fn partial_results(session: &Session) -> Vec<String> {
+    let shown = session.execute(&session.prepare("SHOW SHARING").unwrap()[0]).unwrap();
+    let Outcome::Rows(shown) = shown else { panic!("it shows rows") };
+    shown.column_by_name("partial results").unwrap().as_string_view().iter().flatten().map(str::to_owned).collect()
+}
+
+#[test]
+fn aggregations_by_the_same_keys_share_partial_results() {
+    let session = Session::new();
+    let source = events(&session);
+    let first = session.sql(&aggregation("COUNT(*)", 10, "v > 0")).unwrap();
+    assert_eq!(partial_results(&session), [""], "one that is alone reads rows");
+    let others = [
+        aggregation("SUM(v)", 7, "v > 0"),
+        aggregation("MAX(v) - MIN(v)", 10, "v < 5 OR v IS NULL"),
+        aggregation("COUNT(v)", 5, "k <> 2"),
+    ];
+    let plan = session.explain(&session.prepare(&others[0]).unwrap()[0]).unwrap().unwrap();
+    let line = "rows of e are added up together for all queries that aggregate it by the same keys\n";
+    assert!(plan.contains(line), "{plan}");
+    let others: Vec<Query> = others.iter().map(|sql| session.sql(sql).unwrap()).collect();
+    let group = "group 1 of 3 queries: 3 predicates, 4 values, slices of 1000 ms";
+    assert_eq!(partial_results(&session), ["", group, group, group]);
+    // By other keys, and with a predicate that may fail, rows are read.
+    let by_value = session.sql(&aggregation("COUNT(*)", 10, "v > 0").replace(", k", ", v")).unwrap();
+    let failing = session.sql(&aggregation("COUNT(*)", 10, "10 / v > 0")).unwrap();
+    assert_eq!(partial_results(&session)[4..], ["", ""]);
+    let rows = [
+        (1, Some(1), 0),
+        (2, Some(4), 3),
+        (1, Some(9), 4),
+        (1, None, 6),
+        (2, Some(0), 8),
+        (1, Some(2), 8),
+        (2, Some(-3), 12),
+    ];
+    push_events(&source, &rows);
+    push_events(&source, &[(1, Some(3), 15), (1, Some(5), 15), (1, Some(1), 3)]);
+    drop(source);
+    let sorted = |query: Query| {
+        let mut found = values(&query.collect().unwrap());
+        found.sort_unstable();
+        found
+    };
+    // The last row is late for all of them.
+    assert_eq!(sorted(first), [1, 2, 3]);
+    let [sums, spans, counts] = others.try_into().ok().unwrap();
+    assert_eq!(sorted(sums), [2, 4, 8, 10]);
+    let spans = spans.collect().unwrap();
+    let spans: Vec<Option<i64>> =
+        spans.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().iter()).collect();
+    assert_eq!((spans.len(), spans.iter().flatten().sum::<i64>()), (4, 1 + 4));
+    assert_eq!(sorted(counts), [1, 2, 2]);
+    assert_eq!(sorted(by_value), [1; 6]);
+    let error = failing.collect().unwrap_err().to_string();
+    assert!(error.contains("zero"), "{error}");
+}
+
+#[test]
+fn a_group_changes_with_its_members() {
+    let session = Session::new();
+    let source = events(&session);
+    let keeps = session.sql(&aggregation("COUNT(*)", 10, "v > 0")).unwrap();
+    let leaves = session.sql(&aggregation("SUM(v)", 10, "v > 1")).unwrap();
+    let stays = session.sql(&aggregation("SUM(v)", 10, "v > 2")).unwrap();
+    let mut all = session.sql("SELECT v FROM e").unwrap();
+    push_events(&source, &[(1, Some(1), 0), (1, Some(2), 1), (1, Some(3), 2)]);
+    assert_eq!(first(&mut all, 3), [1, 2, 3]);
+    drop(all);
+    leaves.control().abort();
+    leaves.wait().unwrap();
+    assert_eq!(partial_results(&session)[1], "group 1 of 1 query: 1 predicate, 2 values, slices of 10000 ms");
+    // It takes the slot of the one that has left.
+    let late = session.sql(&aggregation("MIN(v)", 4, "v < 3")).unwrap();
+    assert_eq!(partial_results(&session)[1], "group 1 of 2 queries: 2 predicates, 3 values, slices of 2000 ms");
+    push_events(&source, &[(1, Some(4), 9), (1, Some(2), 12), (1, Some(1), 12), (1, Some(7), 21)]);
+    drop(source);
+    let found = |query: Query| values(&query.collect().unwrap());
+    assert_eq!(found(keeps), [4, 2, 1]);
+    assert_eq!(found(stays), [7, 7]);
+    assert_eq!(found(late), [1], "its first window began when it was there");
+}

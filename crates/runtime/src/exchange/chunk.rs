@@ -8,6 +8,7 @@ use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Block, Micros, Provenance};
 
 use super::Shared;
+use super::group::{GroupSummary, Member};
 use crate::memory::budget::{Budget, ChargedRows};
 use crate::source::{Chunk, Decoded, LeftOut, Rows, SourceError};
 use crate::sync::{Mutex, MutexGuard};
@@ -16,6 +17,18 @@ pub(super) struct SharedChunk {
     /// The columns of the table that its rows have.
     columns: Arc<[usize]>,
     state: Mutex<State>,
+    /// What groups of subscribers make of it.
+    summaries: Vec<GroupSummary>,
+    before: Mutex<Before>,
+}
+
+/// The chunks before one.
+#[derive(Default)]
+pub(super) struct Before {
+    /// Those that had not been decoded when it was read,
+    pub undecoded: Vec<Arc<SharedChunk>>,
+    /// and the largest event time of the others.
+    pub time_max: Micros,
 }
 
 enum State {
@@ -39,14 +52,38 @@ struct DecodedChunk {
 }
 
 impl SharedChunk {
-    pub fn new(columns: Arc<[usize]>, chunk: Chunk) -> SharedChunk {
-        SharedChunk { columns, state: Mutex::new(State::Undecoded(chunk)) }
+    /// With what groups make of it, for which it is known what came `before`.
+    pub fn new(columns: Arc<[usize]>, chunk: Chunk, summaries: Vec<GroupSummary>, before: Before) -> SharedChunk {
+        SharedChunk { columns, state: Mutex::new(State::Undecoded(chunk)), summaries, before: Mutex::new(before) }
+    }
+
+    /// The columns of the table that its rows have.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// The largest event time of all rows before its own. Decodes them, where nobody has.
+    pub fn times_before(&self, shared: &Shared) -> Micros {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = before.undecoded.drain(..).map(|chunk| chunk.time_max(shared)).max();
+        before.time_max = before.time_max.max(times.unwrap_or(WATERMARK_MIN));
+        before.time_max
     }
 
     /// Whether its event times are known.
     pub fn is_decoded(&self) -> bool {
         // Whoever has it locked decodes it, or has done so.
         self.state.try_lock().is_ok_and(|state| !matches!(*state, State::Undecoded(_)))
+    }
+
+    /// How many rows it has, where they are decoded, in batches, and it is not known where in the input they are.
+    pub fn rows_without_place(&self) -> Option<usize> {
+        match &*self.state.try_lock().ok()? {
+            State::Decoded(chunk) if chunk.provenance.is_none() && chunk.blocks.is_empty() => {
+                Some(chunk.batches.iter().map(RecordBatch::num_rows).sum())
+            }
+            _ => None,
+        }
     }
 
     /// The largest event time of its rows. Decodes them, where nobody has.
@@ -73,14 +110,41 @@ impl SharedChunk {
 
     /// The rows, with these columns of the table.
     pub fn rows(&self, shared: &Shared, columns: &[usize], schema: &SchemaRef) -> Result<Decoded, SourceError> {
+        self.with_decoded(shared, |chunk| {
+            let projection = Projection::new(&self.columns, columns, schema);
+            let batches: Vec<_> = chunk.batches.iter().map(|batch| projection.batch(batch)).collect();
+            let blocks: Vec<_> = chunk.blocks.iter().map(|block| projection.block(block)).collect();
+            let rows = if batches.is_empty() { Rows::Blocks(blocks) } else { Rows::Batches(batches) };
+            Decoded { rows, left_out: chunk.left_out.clone(), provenance: chunk.provenance.clone() }
+        })
+    }
+
+    /// What a member of a group gets of the rows.
+    pub fn partial_results(
+        &self,
+        shared: &Shared,
+        member: &Member,
+        schema: &SchemaRef,
+    ) -> Result<Decoded, SourceError> {
+        let mut left_out = self.with_decoded(shared, |chunk| chunk.left_out.clone())?;
+        let summary = self.summaries.iter().find(|summary| summary.is_of(&member.group));
+        let summary = summary.expect("a chunk is added up for all groups that were there when it was read");
+        let (batches, merged_count) = summary.rows(self, shared, (member, schema))?;
+        left_out.merged_count += merged_count;
+        Ok(Decoded { rows: Rows::Batches(batches), left_out, provenance: None })
+    }
+
+    /// The rows with all of its columns.
+    pub fn batches(&self, shared: &Shared) -> Result<Vec<RecordBatch>, SourceError> {
+        self.with_decoded(shared, |chunk| {
+            let of_blocks = chunk.blocks.iter().map(Block::to_record_batch);
+            chunk.batches.iter().cloned().chain(of_blocks).collect()
+        })
+    }
+
+    fn with_decoded<T>(&self, shared: &Shared, read: impl FnOnce(&DecodedChunk) -> T) -> Result<T, SourceError> {
         match &*self.decoded(shared) {
-            State::Decoded(chunk) => {
-                let projection = Projection::new(&self.columns, columns, schema);
-                let batches: Vec<_> = chunk.batches.iter().map(|batch| projection.batch(batch)).collect();
-                let blocks: Vec<_> = chunk.blocks.iter().map(|block| projection.block(block)).collect();
-                let rows = if batches.is_empty() { Rows::Blocks(blocks) } else { Rows::Batches(batches) };
-                Ok(Decoded { rows, left_out: chunk.left_out.clone(), provenance: chunk.provenance.clone() })
-            }
+            State::Decoded(chunk) => Ok(read(chunk)),
             State::Failed(error) => Err(error.clone()),
             State::Undecoded(_) | State::Lost => Err(SourceError::Input {
                 place: shared.table.clone(),

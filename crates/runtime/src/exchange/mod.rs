@@ -8,10 +8,14 @@
 
 mod bell;
 mod chunk;
+mod group;
+mod query_sets;
 mod subscription;
+mod summary;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -23,10 +27,12 @@ use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Block, Micros, TimeColumn};
 
 pub use self::bell::Bell;
-use self::chunk::SharedChunk;
+use self::chunk::{Before, SharedChunk};
+pub use self::group::{Group, GroupState, Member};
 use self::subscription::Subscription;
+pub use self::summary::{ColumnFunction, Summarizer, Sums};
 use crate::memory::budget::Budget;
-use crate::source::{Source, SourceError};
+use crate::source::{Chunk, Source, SourceError};
 use crate::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::wake::Waker;
@@ -54,6 +60,10 @@ pub struct Subscriber {
     pub schema: SchemaRef,
     /// What happens when its queue is full.
     pub on_lag: OnLag,
+    /// Where it takes partial results of a group in the place of rows. These have the names and types of `schema`.
+    pub member: Option<Member>,
+    /// Held as long as it subscribes.
+    pub lease: Option<Box<dyn Any + Send>>,
 }
 
 /// What happens to a subscriber that does not keep up.
@@ -110,12 +120,16 @@ pub struct SubscriberState {
     pub columns: usize,
     /// Chunks that wait for it.
     pub chunks_waiting: usize,
+    /// Where it takes partial results.
+    pub group: Option<GroupState>,
 }
 
 /// What waits for a subscriber.
 struct Queue {
     name: String,
     columns: usize,
+    /// Where it takes partial results.
+    group: Option<Arc<Group>>,
     /// By partition.
     chunks: Vec<VecDeque<Arc<SharedChunk>>>,
     on_lag: OnLag,
@@ -165,6 +179,11 @@ impl Exchange {
         WeakExchange(Arc::downgrade(&self.0))
     }
 
+    /// Parts of its source that are read one beside the other.
+    pub fn partitions(&self) -> usize {
+        self.0.queues().ended.len()
+    }
+
     /// What its source rings.
     pub fn bell(&self) -> &Bell {
         &self.0.bell
@@ -177,6 +196,7 @@ impl Exchange {
             name: queue.name.clone(),
             columns: queue.columns,
             chunks_waiting: queue.chunks.iter().map(VecDeque::len).sum(),
+            group: queue.group.as_ref().map(|group| queues.state_of(group)),
         };
         queues.subscribers.iter().flatten().map(state).collect()
     }
@@ -208,12 +228,13 @@ impl Exchange {
 
     /// The source of a run that subscribes now.
     pub fn subscribe(&self, subscriber: Subscriber) -> Box<dyn Source> {
-        let Subscriber { name, waker, columns, schema, on_lag } = subscriber;
+        let Subscriber { name, waker, columns, schema, on_lag, member, lease } = subscriber;
         let mut queues = self.0.queues();
         let partitions = queues.ended.len();
         let queue = Queue {
             name,
             columns: columns.len(),
+            group: member.as_ref().map(|member| member.group.clone()),
             chunks: vec![VecDeque::new(); partitions],
             on_lag,
             has_fallen_behind: false,
@@ -227,8 +248,16 @@ impl Exchange {
         }
         self.0.bell.add(slot, waker);
         let before = Some((queues.undecoded.clone(), self.0.time_max.load(Ordering::SeqCst)));
-        let shared = self.0.clone();
-        Box::new(Subscription { shared, slot, columns, schema, before, began_behind: None })
+        Box::new(Subscription {
+            shared: self.0.clone(),
+            slot,
+            columns,
+            schema,
+            member: member.map(Arc::new),
+            _lease: lease,
+            before,
+            began_behind: None,
+        })
     }
 }
 
@@ -267,8 +296,8 @@ impl Shared {
 }
 
 impl Queues {
-    /// Notes a chunk that has been read.
-    fn note(&mut self, chunk: &Arc<SharedChunk>, shared: &Shared) {
+    /// Notes a chunk that has been read, with these columns.
+    fn note(&mut self, columns: &Arc<[usize]>, chunk: Chunk, shared: &Shared) -> Arc<SharedChunk> {
         self.undecoded.retain(|chunk| {
             if Arc::strong_count(chunk) == 1 {
                 // Its run has stopped; what time its rows have is known all the same.
@@ -276,7 +305,21 @@ impl Queues {
             }
             !chunk.is_decoded()
         });
+        let summaries = self.summaries();
+        let before = match summaries.is_empty() {
+            true => Before::default(),
+            // What has been decoded was read before. Rows of several partitions may be late by each other.
+            false => Before {
+                undecoded: self.undecoded.clone(),
+                time_max: match self.ended.len() {
+                    1 => shared.time_max.load(Ordering::SeqCst),
+                    _ => Micros::MAX,
+                },
+            },
+        };
+        let chunk = Arc::new(SharedChunk::new(columns.clone(), chunk, summaries, before));
         self.undecoded.push(chunk.clone());
+        chunk
     }
 
     /// Makes room for partitions that the source has found.

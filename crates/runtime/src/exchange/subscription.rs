@@ -1,5 +1,7 @@
 //! The source of one subscriber.
 
+use std::any::Any;
+use std::collections::VecDeque;
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
@@ -8,12 +10,16 @@ use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MIN;
 
 use super::chunk::{Projection, SharedChunk};
+use super::group::Member;
 use super::{CHUNKS_WAITING_MAX, Input, Shared};
-use crate::source::{Read, Ready, Source, SourceError};
+use crate::source::{Chunk, Read, Ready, Rows, Source, SourceError};
 use crate::sync::atomic::Ordering;
 
 /// How long a subscriber waits at most while another one reads. That one wakes it where it has read something.
 const READER_WAIT: Duration = Duration::from_millis(1);
+
+/// Rows of chunks that a subscriber takes together at most.
+const ROWS_TOGETHER_MAX: usize = 1 << 17;
 
 /// How long a subscriber waits at most for one whose queue is full, which wakes it.
 const LAG_WAIT: Duration = Duration::from_millis(100);
@@ -25,6 +31,10 @@ pub(super) struct Subscription {
     pub columns: Vec<usize>,
     /// and their names and types.
     pub schema: SchemaRef,
+    /// Where it takes partial results in the place of rows: these have the names and types.
+    pub member: Option<Arc<Member>>,
+    /// Held as long as it is there.
+    pub _lease: Option<Box<dyn Any + Send>>,
     /// Chunks that had been read when it came and perhaps not decoded, and the largest event time of those that had been; until it reads for the first time.
     pub before: Option<(Vec<Arc<SharedChunk>>, Micros)>,
     /// See [`Source::began_behind`].
@@ -92,24 +102,42 @@ impl Subscription {
             return Err(self.fallen_behind());
         }
         let waiting = queue.chunks[partition].len();
-        let Some(chunk) = queue.chunks[partition].pop_front() else {
+        let chunks = take_together(&mut queue.chunks[partition]);
+        if chunks.is_empty() {
             queue.is_waiting = true;
             if let Some(error) = &queues.failure {
                 return Err(error.clone());
             }
             return Ok(queues.ended[partition].then_some(Read::End));
-        };
+        }
         queue.is_waiting = false;
-        if waiting == CHUNKS_WAITING_MAX || waiting == 1 {
+        if waiting == CHUNKS_WAITING_MAX || queue.chunks[partition].is_empty() {
             self.shared.wake_waiting(&mut queues);
         }
         drop(queues);
-        Ok(Some(self.chunk(chunk)))
+        Ok(Some(self.rows_of(chunks)))
     }
 
-    fn chunk(&self, chunk: Arc<SharedChunk>) -> Read {
-        let (shared, columns, schema) = (self.shared.clone(), self.columns.clone(), self.schema.clone());
-        Read::Chunk(Box::new(move || chunk.rows(&shared, &columns, &schema)))
+    /// The rows of chunks that follow each other.
+    fn rows_of(&self, chunks: Vec<Arc<SharedChunk>>) -> Read {
+        let (shared, schema) = (self.shared.clone(), self.schema.clone());
+        let (columns, member) = (self.columns.clone(), self.member.clone());
+        let rows = move |chunk: &SharedChunk| match &member {
+            Some(member) => chunk.partial_results(&shared, member, &schema),
+            None => chunk.rows(&shared, &columns, &schema),
+        };
+        Read::Chunk(Box::new(move || {
+            let (first, others) = chunks.split_first().expect("there is a chunk");
+            let mut all = rows(first)?;
+            for chunk in others {
+                let next = rows(chunk)?;
+                let mut batches = all.rows.into_batches();
+                batches.extend(next.rows.into_batches());
+                all.rows = Rows::Batches(batches);
+                all.left_out.add(next.left_out);
+            }
+            Ok(all)
+        }))
     }
 
     fn fallen_behind(&self) -> SourceError {
@@ -132,15 +160,17 @@ impl Subscription {
         }
         match read {
             Ok(Some(Read::Chunk(chunk))) => {
-                let chunk = Arc::new(SharedChunk::new(input.columns.clone(), chunk));
-                self.publish(&mut queues, partition, &chunk);
-                Ok(Some(self.chunk(chunk)))
+                let chunk = self.publish(&mut queues, partition, &input.columns, chunk);
+                Ok(Some(self.rows_of(vec![chunk])))
+            }
+            Ok(None) if self.member.is_some() => {
+                let chunk = self.publish(&mut queues, partition, &input.columns, std::mem::take(ready).into_chunk());
+                Ok(Some(self.rows_of(vec![chunk])))
             }
             Ok(None) => {
                 if queues.others(self.slot).next().is_some() {
                     let rows = Ready { batches: ready.batches.clone(), blocks: ready.blocks.clone(), wait: None };
-                    let chunk = SharedChunk::new(input.columns.clone(), rows.into_chunk());
-                    self.publish(&mut queues, partition, &Arc::new(chunk));
+                    self.publish(&mut queues, partition, &input.columns, rows.into_chunk());
                 } else {
                     shared.note_times(&input.columns, &ready.batches, &ready.blocks);
                 }
@@ -167,14 +197,35 @@ impl Subscription {
     }
 
     /// Queues a chunk for all others.
-    fn publish(&self, queues: &mut super::Queues, partition: usize, chunk: &Arc<SharedChunk>) {
+    fn publish(
+        &self,
+        queues: &mut super::Queues,
+        partition: usize,
+        columns: &Arc<[usize]>,
+        chunk: Chunk,
+    ) -> Arc<SharedChunk> {
         queues.queue(self.slot).is_waiting = false;
-        queues.note(chunk, &self.shared);
+        let chunk = queues.note(columns, chunk, &self.shared);
         for (_, queue) in queues.others(self.slot).filter(|(_, queue)| !queue.has_fallen_behind) {
             queue.chunks[partition].push_back(chunk.clone());
         }
         self.shared.wake_waiting(queues);
+        chunk
     }
+}
+
+/// Takes the first chunk that waits, and those behind it that are decoded as it is: many small tasks cost more than one.
+fn take_together(waiting: &mut VecDeque<Arc<SharedChunk>>) -> Vec<Arc<SharedChunk>> {
+    let Some(first) = waiting.pop_front() else { return Vec::new() };
+    let mut rows = first.rows_without_place();
+    let mut taken = vec![first];
+    while let (Some(before), Some(next)) = (rows, waiting.front()) {
+        rows = next.rows_without_place().map(|next| before + next).filter(|&rows| rows <= ROWS_TOGETHER_MAX);
+        if rows.is_some() {
+            taken.extend(waiting.pop_front());
+        }
+    }
+    taken
 }
 
 impl Drop for Subscription {

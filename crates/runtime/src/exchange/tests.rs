@@ -27,6 +27,8 @@ fn subscriber(columns: &[usize], on_lag: OnLag) -> Subscriber {
         columns: columns.to_vec(),
         schema: schema(columns),
         on_lag,
+        member: None,
+        lease: None,
     }
 }
 
@@ -77,8 +79,12 @@ fn each_subscriber_has_the_rows_that_are_read_after_it_came() {
     assert_eq!(read(&mut *all, 0), Ok(vec![vec![20, 21, 22]]));
     assert_eq!(read(&mut *some, 1), Ok(vec![vec![32, 30]]));
     assert_eq!((read(&mut *some, 0), read(&mut *all, 1)), (waits(), waits()));
-    let state =
-        |name: &str, columns, chunks_waiting| SubscriberState { name: name.to_owned(), columns, chunks_waiting };
+    let state = |name: &str, columns, chunks_waiting| SubscriberState {
+        name: name.to_owned(),
+        columns,
+        chunks_waiting,
+        group: None,
+    };
     assert_eq!(exchange.subscribers(), [state("[0, 1, 2]", 3, 0), state("[2, 0]", 2, 0)]);
     drop(all);
     // Its slot is used again, and what waited for it is gone.

@@ -149,6 +149,8 @@ pub struct LeftOut {
     pub nulled: Undecoded,
     /// Rows that were not read in time, and dropped, as `'on-overload' = 'drop'` asks.
     pub dropped_count: u64,
+    /// Rows that are added up in others: these stand for all.
+    pub merged_count: u64,
     /// Columns that no row has.
     pub absent: Absent,
 }
@@ -210,6 +212,7 @@ impl LeftOut {
         self.rejected.add(later.rejected);
         self.nulled.add(later.nulled);
         self.dropped_count += later.dropped_count;
+        self.merged_count += later.merged_count;
         self.absent.add(later.absent);
     }
 }

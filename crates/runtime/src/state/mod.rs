@@ -335,6 +335,7 @@ impl State {
                 Ok(mut chunk) => {
                     let node = &mut self.sources[source];
                     node.sequencer.stamp(&mut chunk);
+                    node.rows += chunk.left_out.merged_count;
                     node.left_out.add(chunk.left_out);
                     node.chunk_bytes = Some(chunk.ready.blocks.iter().map(Block::memory_bytes).sum());
                     for block in &chunk.ready.blocks {

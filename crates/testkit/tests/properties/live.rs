@@ -80,11 +80,41 @@ pub const KINDS: &[Kind] = &[
     ),
 ];
 
+/// Aggregations by one key, which share partial results whatever their windows, predicates and functions.
+const AGGREGATIONS: &[Kind] = &[
+    windows_of(
+        "SELECT window_start, k, COUNT(*), SUM(i), AVG(i) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.300' SECOND)) WHERE i > 0 GROUP BY window_start, window_end, k",
+        &[0],
+    ),
+    windows_of(
+        "SELECT window_start, k, COUNT(i), MIN(i), MAX(f) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.700' SECOND)) GROUP BY window_start, window_end, k",
+        &[0],
+    ),
+    windows_of(
+        "SELECT window_start, k, SUM(f), MAX(i), COUNT(*) FILTER (WHERE s = 'a') FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '0.100' SECOND, INTERVAL '0.400' SECOND)) WHERE i IS NULL OR i < 100 GROUP BY window_start, window_end, k",
+        &[0],
+    ),
+    windows_of(
+        "SELECT window_start, k, MIN(f) FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '0.200' SECOND, INTERVAL '0.500' SECOND)) WHERE i > 0 GROUP BY window_start, window_end, k",
+        &[0],
+    ),
+    windows_of(
+        "SELECT window_start, k, SUM(i + k), COUNT(s) FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.100' SECOND, INTERVAL '0.400' SECOND)) WHERE s <> 'b' GROUP BY window_start, window_end, k HAVING COUNT(*) > 1",
+        &[0],
+    ),
+    windows_of(
+        "SELECT window_start, SUM(n), MAX(n) FROM TABLE(TUMBLE((SELECT window_time AS at, k, COUNT(*) AS n
+         FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.200' SECOND)) WHERE f < 100 GROUP BY window_start, window_end, window_time, k), DESCRIPTOR(at), INTERVAL '0.600' SECOND))
+         GROUP BY window_start, window_end",
+        &[0],
+    ),
+];
+
 #[derive(Debug, Clone)]
 enum Event {
     /// So many rows of a table.
     Push(usize, usize),
-    Add(usize),
+    Add(Kind),
     /// One of those that run, in turn.
     Remove(usize),
 }
@@ -97,10 +127,10 @@ struct Case {
     configuration: Configuration,
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+fn cases(kinds: &'static [Kind], rows_at_once_max: usize) -> impl Strategy<Value = Case> {
     let event = prop_oneof![
-        4 => (0usize..2, 1usize..40).prop_map(|(table, rows)| Event::Push(table, rows)),
-        2 => (0..KINDS.len()).prop_map(Event::Add),
+        4 => (0usize..2, 1..rows_at_once_max).prop_map(|(table, rows)| Event::Push(table, rows)),
+        3 => prop::sample::select(kinds).prop_map(Event::Add),
         1 => any::<usize>().prop_map(Event::Remove),
     ];
     let rows = [streams::numbered_rows(), streams::numbered_rows()];
@@ -209,45 +239,60 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn queries_that_come_and_go_have_the_rows_that_they_have_alone(case in cases()) {
-        let streams = Streams::new(&case);
-        // They read all rows, so that it is known which had been read when a query is added.
-        let mut bases: Vec<Live> = [KINDS[0], KINDS[1]].map(|kind| Live {
-            query: streams.session.sql(kind.sql).unwrap(), kind, from: [0, 0], began_behind: None, found: Vec::new(),
-        }).into();
-        let (mut live, mut pushed): (Vec<Live>, [usize; 2]) = (Vec::new(), [0, 0]);
-        for event in &case.events {
-            match *event {
-                Event::Push(table, rows) => {
-                    let end = case.rows[table].len().min(pushed[table] + rows);
-                    if end > pushed[table] {
-                        streams.push(table, &case.rows[table][pushed[table]..end]);
-                        pushed[table] = end;
-                    }
+    fn queries_that_come_and_go_have_the_rows_that_they_have_alone(case in cases(KINDS, 40)) {
+        come_and_go(&case)?;
+    }
+
+    #[test]
+    fn aggregations_that_share_partial_results_have_the_rows_that_they_have_alone(case in cases(AGGREGATIONS, 25)) {
+        come_and_go(&case)?;
+    }
+}
+
+fn come_and_go(case: &Case) -> Result<(), TestCaseError> {
+    let streams = Streams::new(case);
+    // They read all rows, so that it is known which had been read when a query is added.
+    let mut bases: Vec<Live> = [KINDS[0], KINDS[1]]
+        .map(|kind| Live {
+            query: streams.session.sql(kind.sql).unwrap(),
+            kind,
+            from: [0, 0],
+            began_behind: None,
+            found: Vec::new(),
+        })
+        .into();
+    let (mut live, mut pushed): (Vec<Live>, [usize; 2]) = (Vec::new(), [0, 0]);
+    for event in &case.events {
+        match *event {
+            Event::Push(table, rows) => {
+                let end = case.rows[table].len().min(pushed[table] + rows);
+                if end > pushed[table] {
+                    streams.push(table, &case.rows[table][pushed[table]..end]);
+                    pushed[table] = end;
                 }
-                Event::Add(kind) => {
-                    bases.iter_mut().for_each(|base| base.catch_up(pushed));
-                    let kind = KINDS[kind];
-                    let before = kind.reads.iter().flat_map(|&table| &case.rows[table][..pushed[table]]);
-                    let began_behind = before.map(|row| row.time).max();
-                    let query = streams.session.sql(kind.sql).unwrap();
-                    live.push(Live { kind, query, from: pushed, began_behind, found: Vec::new() });
-                }
-                Event::Remove(number) if !live.is_empty() => {
-                    let mut removed = live.remove(number % live.len());
-                    removed.catch_up(pushed);
-                    removed.query.control().drain();
-                    let alone = removed.alone(&case, pushed, true);
-                    let sql = removed.kind.sql;
-                    prop_assert_eq!(removed.end(), alone, "{}", sql);
-                }
-                Event::Remove(_) => {}
             }
-        }
-        drop(streams);
-        for live in bases.into_iter().chain(live) {
-            let (alone, sql) = (live.alone(&case, pushed, false), live.kind.sql);
-            prop_assert_eq!(live.end(), alone, "{}", sql);
+            Event::Add(kind) => {
+                bases.iter_mut().for_each(|base| base.catch_up(pushed));
+                let before = kind.reads.iter().flat_map(|&table| &case.rows[table][..pushed[table]]);
+                let began_behind = before.map(|row| row.time).max();
+                let query = streams.session.sql(kind.sql).unwrap();
+                live.push(Live { kind, query, from: pushed, began_behind, found: Vec::new() });
+            }
+            Event::Remove(number) if !live.is_empty() => {
+                let mut removed = live.remove(number % live.len());
+                removed.catch_up(pushed);
+                removed.query.control().drain();
+                let alone = removed.alone(case, pushed, true);
+                let sql = removed.kind.sql;
+                prop_assert_eq!(removed.end(), alone, "{}", sql);
+            }
+            Event::Remove(_) => {}
         }
     }
+    drop(streams);
+    for live in bases.into_iter().chain(live) {
+        let (alone, sql) = (live.alone(case, pushed, false), live.kind.sql);
+        prop_assert_eq!(live.end(), alone, "{}", sql);
+    }
+    Ok(())
 }
