@@ -225,8 +225,8 @@ pub(crate) fn source<'a>(request: &'a TableRequest, options: &'a Options) -> Res
     for (&index, key) in &request.metadata {
         metadata::readable(request.schema.field(index), key)?;
     }
-    let reading = MessageReading::new(request, layout, origins)?;
     Ok(Opening::Read(Box::new(move || {
+        let reading = MessageReading::new(request, layout, origins)?;
         let plan = discovery::Plan { topics, startup, bounds, interval, patience };
         Ok(Box::new(source::open(request, plan, &properties, reading)?))
     })))
@@ -250,9 +250,11 @@ pub(crate) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
     acknowledge(options, &SCAN_OPTIONS);
     let metadata = metadata::Written::of(request)?;
     Ok(Box::new(move || {
-        let key = key_format.map(|format| (format.encoder(columns.key_names.clone()), columns.key.clone()));
-        let names = columns.value.iter().map(|&index| request.schema.field(index).name().clone()).collect();
-        let value = (value_format.encoder(names), columns.value.clone());
+        let key_encoder =
+            key_format.map(|format| format.encoder(&columns.key_schema(&request.schema), format!("{topic}-key")));
+        let key = key_encoder.transpose()?.map(|encoder| (encoder, columns.key.clone()));
+        let value_encoder = value_format.encoder(&columns.value_schema(&request.schema), format!("{topic}-value"))?;
+        let value = (value_encoder, columns.value.clone());
         let shape = sink::Shape { topic, key, value, metadata };
         Ok(Box::new(sink::open(request, shape, &properties, delivery)?))
     }))

@@ -96,7 +96,7 @@ mod kafka;
 #[path = "table/formats.rs"]
 mod formats;
 
-use formats::{CSV, JSON, PARQUET, RAW};
+use formats::{AVRO, AVRO_CONFLUENT, CSV, DEBEZIUM_JSON, JSON, PARQUET, PROTOBUF, RAW};
 use kafka::KAFKA;
 
 use Kind::{Boolean, Choice, Count, Duration, MemorySize, Number, Share, Text, Time, Value};
@@ -119,6 +119,10 @@ pub const GROUPS: &[OptionGroup] = &[
     OptionGroup { name: "json", of: Owner::Format, options: JSON },
     OptionGroup { name: "parquet", of: Owner::Format, options: PARQUET },
     OptionGroup { name: "raw", of: Owner::Format, options: RAW },
+    OptionGroup { name: "avro", of: Owner::Format, options: AVRO },
+    OptionGroup { name: "avro-confluent", of: Owner::Format, options: AVRO_CONFLUENT },
+    OptionGroup { name: "protobuf", of: Owner::Format, options: PROTOBUF },
+    OptionGroup { name: "debezium-json", of: Owner::Format, options: DEBEZIUM_JSON },
 ];
 
 /// The names of the connectors.
@@ -129,7 +133,8 @@ pub const CONNECTOR_NAMES: &[&str] =
 pub const FORMAT_NAMES: &[&str] = &["csv", "json", "parquet", "raw"];
 
 /// The names of the formats of messages.
-pub const MESSAGE_FORMAT_NAMES: &[&str] = &["csv", "json", "raw"];
+pub const MESSAGE_FORMAT_NAMES: &[&str] =
+    &["csv", "json", "raw", "avro", "avro-confluent", "protobuf", "debezium-json"];
 
 /// How timestamps are written in text.
 pub const TIMESTAMP_FORMAT_NAMES: &[&str] = &["SQL", "ISO-8601", "EPOCH-SECONDS", "EPOCH-MILLIS", "EPOCH-MICROS"];

@@ -84,3 +84,33 @@ fn a_query_passes_rows_from_topic_to_topic() {
     assert_eq!(all(&session, "SELECT parity, total FROM sums"), ["1 | 1", "4 | 2", "9 | 3"]);
     assert_eq!(all(&session, "SELECT COUNT(*), SUM(n) FROM numbers"), ["50000 | 1250025000"]);
 }
+
+#[test]
+fn formats_of_messages_are_read_as_they_are_written() {
+    let Some(broker) = broker() else { return };
+    let session = Session::new();
+    for format in ["json", "csv", "avro", "debezium-json"] {
+        let topic = topic(broker, 2);
+        let options = format!(
+            "'key.format' = '{format}', 'key.fields' = 'id', 'value.format' = '{format}', 'value.fields-include' = 'EXCEPT_KEY',
+             'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset'"
+        );
+        let columns = "id BIGINT, text STRING, price DECIMAL(10, 2), at_ TIMESTAMP(3)";
+        execute(&session, &definition("t", broker, columns, &topic, &options));
+        insert(
+            &session,
+            "INSERT INTO t SELECT CAST(n AS BIGINT), CAST(n AS STRING) || ' ü', CAST(n AS DECIMAL(10, 2)) / 4, TIMESTAMP '2024-01-01 00:00:00.123'
+             FROM (VALUES (1), (2), (3)) AS v (n)",
+        );
+        assert_eq!(
+            all(&session, "SELECT * FROM t"),
+            [
+                "1 | 1 ü | 0.25 | 2024-01-01 00:00:00.123",
+                "2 | 2 ü | 0.50 | 2024-01-01 00:00:00.123",
+                "3 | 3 ü | 0.75 | 2024-01-01 00:00:00.123"
+            ],
+            "{format}"
+        );
+        execute(&session, "DROP TABLE t");
+    }
+}

@@ -3,7 +3,15 @@
 //! CSV and JSON share the decoders of files. A chunk of messages is decoded as if each were a line; where one of them is no row, or several, the chunk is halved until
 //! that message stands alone.
 
+pub(crate) mod avro;
+
+pub(crate) mod debezium;
+
+mod halves;
+
 mod options;
+
+pub(crate) mod protobuf;
 
 pub(crate) mod raw;
 
@@ -21,7 +29,10 @@ use super::rows::{DecodedColumns, RowDecoder, VALUE_CHARACTERS_MAX};
 use super::write::TextWriter;
 use super::{Origin, RowShape, TextFormat, TextKind};
 use crate::ConnectorError;
+use avro::{AvroDecoder, AvroEncoder, AvroFormat};
+use debezium::{DebeziumDecoder, DebeziumEncoder, DebeziumFormat};
 pub(crate) use options::{Side, named};
+use protobuf::{ProtobufDecoder, ProtobufEncoder, ProtobufFormat};
 use raw::{RawDecoder, RawFormat};
 
 /// How messages, or their keys, are encoded.
@@ -29,6 +40,9 @@ use raw::{RawDecoder, RawFormat};
 pub(crate) enum MessageFormat {
     Text(TextFormat),
     Raw(RawFormat),
+    Avro(AvroFormat),
+    Debezium(DebeziumFormat),
+    Protobuf(ProtobufFormat),
 }
 
 /// Messages, or their keys, one behind the other.
@@ -50,6 +64,8 @@ pub(crate) enum Framing {
     Lines,
     /// A line end behind each, and none within one: they are blanks there.
     OneLine,
+    /// Before each, what Confluent's wire format has there.
+    Confluent,
 }
 
 impl Payloads {
@@ -61,6 +77,10 @@ impl Payloads {
     pub(crate) fn push(&mut self, payload: &[u8]) {
         match self.framing {
             Framing::Bytes => self.bytes.extend_from_slice(payload),
+            Framing::Confluent => {
+                self.bytes.extend_from_slice(&avro::own_header());
+                self.bytes.extend_from_slice(payload);
+            }
             Framing::Lines => {
                 self.bytes.extend_from_slice(payload.strip_suffix(b"\n").unwrap_or(payload));
                 self.bytes.push(b'\n');
@@ -87,14 +107,18 @@ impl Payloads {
 pub(crate) enum MessageDecoder {
     Text(Box<RowDecoder>),
     Raw(RawDecoder),
+    Avro(Box<AvroDecoder>),
+    Debezium(DebeziumDecoder),
+    Protobuf(Box<ProtobufDecoder>),
 }
 
 impl MessageFormat {
     /// Whether a message without a value, or with nothing in it, is no row. Of others it is a value.
     pub(crate) fn skips_empty(&self) -> bool {
         match self {
-            MessageFormat::Text(_) => true,
-            MessageFormat::Raw(_) => false,
+            MessageFormat::Text(_) | MessageFormat::Avro(_) | MessageFormat::Debezium(_) => true,
+            // An empty message of Protobuf has all defaults.
+            MessageFormat::Raw(_) | MessageFormat::Protobuf(_) => false,
         }
     }
 
@@ -102,6 +126,9 @@ impl MessageFormat {
         match self {
             MessageFormat::Text(format) => format.on_error,
             MessageFormat::Raw(format) => format.on_error,
+            MessageFormat::Avro(format) => format.on_error,
+            MessageFormat::Debezium(format) => format.text.on_error,
+            MessageFormat::Protobuf(format) => format.on_error,
         }
     }
 
@@ -109,16 +136,24 @@ impl MessageFormat {
         match self {
             MessageFormat::Text(TextFormat { kind: TextKind::Json { .. }, .. }) => Framing::OneLine,
             MessageFormat::Text(_) => Framing::Lines,
-            MessageFormat::Raw(_) => Framing::Bytes,
+            MessageFormat::Avro(format) if !format.names_schemas() => Framing::Confluent,
+            MessageFormat::Debezium(_) => Framing::OneLine,
+            MessageFormat::Raw(_) | MessageFormat::Avro(_) | MessageFormat::Protobuf(_) => Framing::Bytes,
         }
     }
 
     /// Refuses a column that the format has no values for. `alone` says that it is the only one.
     pub(crate) fn check_column(&self, name: &str, data_type: &DataType, alone: bool) -> Result<(), ConnectorError> {
         match self {
-            MessageFormat::Text(format) if format.holds(data_type) => Ok(()),
-            MessageFormat::Text(format) => Err(ConnectorError::column(name, format.unheld(data_type))),
+            MessageFormat::Text(format) | MessageFormat::Debezium(DebeziumFormat { text: format, .. }) => {
+                match format.holds(data_type) {
+                    true => Ok(()),
+                    false => Err(ConnectorError::column(name, format.unheld(data_type))),
+                }
+            }
             MessageFormat::Raw(_) => raw::check_column(name, data_type, alone),
+            MessageFormat::Avro(format) => format.check_column(name, data_type),
+            MessageFormat::Protobuf(_) => protobuf::check_column(name, data_type),
         }
     }
 
@@ -129,27 +164,39 @@ impl MessageFormat {
         wanted: &[usize],
         place: &str,
     ) -> Result<MessageDecoder, ConnectorError> {
-        let schema = Arc::new(all.project(wanted).expect("wanted columns are among all"));
         Ok(match self {
-            MessageFormat::Text(format) => {
-                let shape = RowShape {
-                    schema,
-                    data_names: all.fields().iter().map(|field| field.name().clone()).collect(),
-                    origins: wanted.iter().map(|&index| Origin::Data(index)).collect(),
-                };
-                let decoder = format.decoder(&shape, place.to_owned(), None, Layout::Lines, Vec::new())?;
-                MessageDecoder::Text(Box::new(decoder))
+            MessageFormat::Text(_) => MessageDecoder::Text(self.text_decoder(all, wanted, place)?),
+            MessageFormat::Raw(format) => {
+                let schema = Arc::new(all.project(wanted).expect("wanted columns are among all"));
+                MessageDecoder::Raw(RawDecoder::new(format.clone(), schema, place))
             }
-            MessageFormat::Raw(format) => MessageDecoder::Raw(RawDecoder::new(format.clone(), schema, place)),
+            MessageFormat::Avro(format) => MessageDecoder::Avro(Box::new(format.decoder(all, wanted, place)?)),
+            MessageFormat::Debezium(format) => MessageDecoder::Debezium(format.decoder(all, wanted, place)?),
+            MessageFormat::Protobuf(format) => MessageDecoder::Protobuf(Box::new(format.decoder(all, wanted, place)?)),
         })
     }
 
-    /// An encoder of columns of these names.
-    pub(crate) fn encoder(&self, names: Vec<String>) -> MessageEncoder {
-        match self {
-            MessageFormat::Text(format) => MessageEncoder::Text(TextWriter::new(format, names, true)),
+    /// A decoder of a format of text.
+    fn text_decoder(&self, all: &SchemaRef, wanted: &[usize], place: &str) -> Result<Box<RowDecoder>, ConnectorError> {
+        let MessageFormat::Text(format) = self else { unreachable!("it is asked for a format of text") };
+        let shape = RowShape {
+            schema: Arc::new(all.project(wanted).expect("wanted columns are among all")),
+            data_names: all.fields().iter().map(|field| field.name().clone()).collect(),
+            origins: wanted.iter().map(|&index| Origin::Data(index)).collect(),
+        };
+        Ok(Box::new(format.decoder(&shape, place.to_owned(), None, Layout::Lines, Vec::new())?))
+    }
+
+    /// An encoder of columns. `subject` is what a registry calls their schema, unless the table says so.
+    pub(crate) fn encoder(&self, schema: &SchemaRef, subject: String) -> Result<MessageEncoder, ConnectorError> {
+        let names = || schema.fields().iter().map(|field| field.name().clone()).collect();
+        Ok(match self {
+            MessageFormat::Text(format) => MessageEncoder::Text(TextWriter::new(format, names(), true)),
             MessageFormat::Raw(format) => MessageEncoder::Raw(format.clone()),
-        }
+            MessageFormat::Avro(format) => MessageEncoder::Avro(Box::new(format.encoder(schema, subject)?)),
+            MessageFormat::Debezium(format) => MessageEncoder::Debezium(format.encoder(schema)),
+            MessageFormat::Protobuf(format) => MessageEncoder::Protobuf(format.encoder(schema)?),
+        })
     }
 }
 
@@ -161,8 +208,11 @@ impl MessageDecoder {
     pub(crate) fn decode(&self, payloads: Payloads) -> Result<DecodedColumns, SourceError> {
         let Payloads { bytes, ends, .. } = payloads;
         match self {
+            MessageDecoder::Debezium(decoder) => decoder.decode(bytes, &ends),
+            MessageDecoder::Protobuf(decoder) => decoder.decode(&bytes, &ends),
             MessageDecoder::Text(decoder) => TextMessages { decoder, bytes: Buffer::from_vec(bytes) }.decode(&ends, 0),
             MessageDecoder::Raw(decoder) => decoder.decode(bytes, &ends),
+            MessageDecoder::Avro(decoder) => decoder.decode(&bytes, &ends),
         }
     }
 }
@@ -244,14 +294,17 @@ fn moved(error: SourceError, by: usize) -> SourceError {
 pub(crate) enum MessageEncoder {
     Text(TextWriter),
     Raw(RawFormat),
+    Avro(Box<AvroEncoder>),
+    Debezium(DebeziumEncoder),
+    Protobuf(ProtobufEncoder),
 }
 
 impl MessageEncoder {
     /// Which rows have no message, as NULL has none that is raw.
     pub(crate) fn nulls(&self, batch: &RecordBatch) -> Option<NullBuffer> {
         match self {
-            MessageEncoder::Text(_) => None,
             MessageEncoder::Raw(_) => batch.column(0).nulls().cloned(),
+            _ => None,
         }
     }
 
@@ -268,6 +321,12 @@ impl MessageEncoder {
         match self {
             MessageEncoder::Text(writer) => writer.write_messages(batch, out, ends),
             MessageEncoder::Raw(format) => raw::encode(format, batch.column(0), out, ends),
+            MessageEncoder::Avro(encoder) => encoder.encode(batch, out, ends),
+            MessageEncoder::Debezium(encoder) => encoder.encode(batch, out, ends),
+            MessageEncoder::Protobuf(encoder) => encoder.encode(batch, out, ends),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

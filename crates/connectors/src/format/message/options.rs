@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::MessageFormat;
+use super::avro::AvroFormat;
+use super::debezium::DebeziumFormat;
+use super::protobuf::ProtobufFormat;
 use super::raw::RawFormat;
 use crate::ConnectorError;
 use crate::format::csv::IGNORE_FIRST_LINE;
-use crate::format::{Format, TextKind};
+use crate::format::{Format, TextFormat, TextKind};
 use crate::options::{Options, one_of};
 
 /// The names of the formats that messages have.
@@ -68,6 +71,16 @@ pub(crate) fn named(options: &Options, side: Side) -> Result<Option<(&'static st
     })
 }
 
+const SCHEMA_INCLUDE: &str = "debezium-json.schema-include";
+
+/// A format of text.
+fn text(options: &Options, strict_values: bool) -> Result<TextFormat, ConnectorError> {
+    match Format::new(options, None)?.strict(strict_values) {
+        Format::Text(format) => Ok(format),
+        Format::Parquet { .. } => unreachable!("it was one of these"),
+    }
+}
+
 impl Sided {
     fn format(&self, name: &str, strict_values: bool) -> Result<MessageFormat, ConnectorError> {
         let options = Options::new(&self.values);
@@ -76,10 +89,17 @@ impl Sided {
                 options.text("format");
                 MessageFormat::Raw(RawFormat::of(&options)?)
             }
-            "csv" | "json" => match Format::new(&options, None)?.strict(strict_values) {
-                Format::Text(format) => MessageFormat::Text(format),
-                Format::Parquet { .. } => unreachable!("it was one of these"),
-            },
+            "avro" | "avro-confluent" => {
+                options.text("format");
+                let format = if name == "avro" { AvroFormat::of(&options)? } else { AvroFormat::confluent(&options)? };
+                MessageFormat::Avro(format)
+            }
+            "protobuf" => {
+                options.text("format");
+                MessageFormat::Protobuf(ProtobufFormat::of(&options)?)
+            }
+            "debezium-json" => MessageFormat::Debezium(self.debezium(&options, strict_values)?),
+            "csv" | "json" => MessageFormat::Text(text(&options, strict_values)?),
             other => {
                 let names: Vec<String> = MESSAGE_FORMATS.iter().map(|name| format!("'{name}'")).collect();
                 return Err(ConnectorError::option("format", format!("must be {}, not '{other}'", one_of(&names))));
@@ -97,6 +117,30 @@ impl Sided {
         }
         options.finish()?;
         Ok(format)
+    }
+
+    /// The options of Debezium's format are those of JSON under another name, and one of its own.
+    fn debezium(&self, options: &Options, strict_values: bool) -> Result<DebeziumFormat, ConnectorError> {
+        let has_schema = options.boolean(SCHEMA_INCLUDE)?;
+        let mut of_json = BTreeMap::new();
+        for name in options.names().filter(|name| *name != SCHEMA_INCLUDE) {
+            let value = options.text(name).expect("it is among the names");
+            of_json.insert(name.strip_prefix("debezium-").unwrap_or(name).to_owned(), value.to_owned());
+        }
+        of_json.insert("format".to_owned(), "json".to_owned());
+        let json = Options::new(&of_json);
+        let text = text(&json, strict_values).and_then(|text| json.finish().map(|()| text));
+        let own = |option: String| match option.starts_with("json.") {
+            true => format!("debezium-{option}"),
+            false => option,
+        };
+        text.map(|text| DebeziumFormat { text, has_schema }).map_err(|error| match error {
+            ConnectorError::Option { option, problem } => ConnectorError::Option { option: own(option), problem },
+            ConnectorError::UnknownOption { option, suggestion, known } => {
+                ConnectorError::UnknownOption { option: own(option), suggestion: suggestion.map(own), known }
+            }
+            other => other,
+        })
     }
 
     /// An error with the names that the options have in the table.

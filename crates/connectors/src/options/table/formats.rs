@@ -129,3 +129,80 @@ pub(super) const RAW: &[OptionEntry] = &[
         "The order of the bytes of numbers. Of messages only.",
     ),
 ];
+
+pub(super) const AVRO: &[OptionEntry] = &[option(
+    "avro.timestamp_mapping.legacy",
+    Boolean,
+    "true",
+    Both,
+    "A TIMESTAMP is Avro's `timestamp`, and with `false` its `local-timestamp`.",
+)];
+
+pub(super) const AVRO_CONFLUENT: &[OptionEntry] = &[
+    option("avro-confluent.url", Text, "", Both, "The schema registry, such as `http://localhost:8081`. Required."),
+    option(
+        "avro-confluent.subject",
+        Text,
+        "the topic with `-value` or `-key` behind it",
+        Write,
+        "What the schema of written messages is called in the registry.",
+    ),
+    option(
+        "avro-confluent.basic-auth.credentials-source",
+        Choice(&["USER_INFO"]),
+        "",
+        Both,
+        "Where user and password come from.",
+    ),
+    option("avro-confluent.basic-auth.user-info", Text, "", Both, "The user and the password, with a `:` between."),
+];
+
+pub(super) const PROTOBUF: &[OptionEntry] = &[
+    option(
+        "protobuf.descriptor-file",
+        Text,
+        "",
+        Both,
+        "The file that `protoc --include_imports --descriptor_set_out=FILE` has written. Required.",
+    ),
+    option("protobuf.message-name", Text, "", Both, "The message with its package, such as `shop.Order`. Required."),
+    option(
+        "protobuf.read-default-values",
+        Boolean,
+        "false",
+        Read,
+        "A field that could be there and is not has its default; otherwise the column is NULL.",
+    ),
+];
+
+pub(super) const DEBEZIUM_JSON: &[OptionEntry] = &[
+    option(
+        "debezium-json.schema-include",
+        Boolean,
+        "false",
+        Read,
+        "The change is the `payload` of an object that has its schema as well.",
+    ),
+    option(
+        "debezium-json.fail-on-missing-field",
+        Boolean,
+        "false",
+        Read,
+        "A row without one of the columns is an error; otherwise the column is NULL.",
+    ),
+    option(
+        "debezium-json.timestamp-format.standard",
+        Choice(TIMESTAMP_FORMAT_NAMES),
+        "SQL",
+        Both,
+        "How timestamps are written. Reading takes both `SQL` and `ISO-8601` where it is one of these.",
+    ),
+    option(
+        "debezium-json.ignore-parse-errors",
+        Boolean,
+        "false",
+        Read,
+        "A value that cannot be decoded is NULL, and counted; an object that cannot be read is skipped.",
+    ),
+    option("debezium-json.encode.ignore-null-fields", Boolean, "false", Write, "A column that is NULL is left out."),
+];
