@@ -8,6 +8,7 @@ import select
 import socket
 import struct
 import time
+import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 from . import _native
@@ -19,6 +20,9 @@ CONNECT_S_MAX = 10.0
 BATCH_ROWS_MAX = 8_192
 
 READ_BYTES = 1 << 16
+
+#: How long an interrupt waits at most for a connection that waits, in seconds.
+SIGNAL_DELAY_S_MAX = 0.1
 
 #: How often a job is asked whether it has ended, in seconds.
 POLL_S = 0.05
@@ -90,6 +94,9 @@ class _Client:
         return length if len(self._incoming) > length else None
 
     def _read(self) -> None:
+        # A signal may come to another thread, and is handled between two waits.
+        while not select.select([self._socket], [], [], SIGNAL_DELAY_S_MAX)[0]:
+            pass
         read = self._socket.recv(READ_BYTES)
         if not read:
             raise _native.Error("the server has closed the connection")
@@ -103,6 +110,8 @@ class _Client:
         """Asks the server to end the statement."""
         with socket.create_connection(self.place, CONNECT_S_MAX) as asking:
             asking.sendall(struct.pack("!II", 16, CANCEL_REQUEST) + self._key)
+            # The server closes the connection when it has done so: the next statement is not meant.
+            asking.recv(1)
 
     def close(self) -> None:
         self._socket.close()
@@ -318,6 +327,13 @@ class _Result:
         # What was cancelled has failed for no other reason.
         self._rows, self._failure = [], None
 
+    def __del__(self) -> None:
+        # The connection goes on without the rows that nobody reads any more.
+        try:
+            self.close()
+        except (_native.Error, OSError):
+            pass
+
     def progress(self) -> Dict[str, Any]:
         raise _native.Error("a served query tells its progress by SHOW QUERIES and SHOW PROGRESS")
 
@@ -336,13 +352,15 @@ def _numbered(columns: List[Tuple[str, str]]) -> Iterator[Tuple[int, Tuple[str, 
 class ServedJob:
     """An insert that the server runs under a name."""
 
-    def __init__(self, connection: "ServedConnection", name: str) -> None:
+    def __init__(self, connection: "ServedConnection", number: str, name: str) -> None:
         self._connection = connection
+        #: Its number.
+        self.id = int(number)
         #: Its name.
         self.name = name
 
     def _described(self) -> Dict[str, Optional[str]]:
-        query = self._connection.sql(f"DESCRIBE JOB '{_escaped(self.name)}'")
+        query = self._connection.sql(f"DESCRIBE JOB {self.id}")
         names = query.column_names
         return dict(zip(names, query.fetchall()[-1]))
 
@@ -358,7 +376,7 @@ class ServedJob:
 
     def stop(self, drain: bool = False) -> None:
         """As :meth:`Job.stop`."""
-        self._connection.execute(f"STOP JOB '{_escaped(self.name)}'" + (" WITH DRAIN" if drain else ""))
+        self._connection.execute(f"STOP JOB {self.id}" + (" WITH DRAIN" if drain else ""))
 
     def wait(self, timeout: Optional[float] = None) -> bool:
         """As :meth:`Job.wait`."""
@@ -390,7 +408,8 @@ class ServedConnection:
         self._address = address
         self._client = _Client(address)
         self._parser = _native.Session()
-        self._running: Optional[_Result] = None
+        #: What is being read, as long as somebody has it.
+        self._running: Callable[[], Optional[_Result]] = lambda: None
         self._job: Optional[str] = None
 
     def cursor(self) -> "ServedConnection":
@@ -402,13 +421,13 @@ class ServedConnection:
         outcome: Union[_Result, None] = None
         self._job = None
         for statement in self._parser.prepare(script):
-            if outcome is not None:
-                outcome.close()
+            while outcome is not None and outcome.next_batch() is not None:
+                pass
             self._job = None
             outcome = self._run(statement)
         if outcome is not None:
             return Query(outcome)
-        return None if self._job is None else ServedJob(self, self._job)
+        return None if self._job is None else self.job(self._job)
 
     def execute(self, script: str) -> None:
         """As :meth:`Connection.execute`: inserts are waited for."""
@@ -417,20 +436,23 @@ class ServedConnection:
             outcome = self._run(statement)
             while outcome is not None and outcome.next_batch() is not None:
                 pass
-            if self._job is not None:
-                ServedJob(self, self._job).wait()
+            job = None if self._job is None else self.job(self._job)
+            if job is not None:
+                job.wait()
 
     def _run(self, statement: _native.Statement) -> Optional[_Result]:
         """Executes a statement. One that has rows goes on to run."""
-        if self._running is not None and not self._running.has_ended:
+        running = self._running()
+        if running is not None and not running.has_ended:
             raise _native.Error("the connection is busy with the rows of a query: read them all, close the query, or make a cursor()")
         self._client.send(statement.text)
         failure: Optional[_native.Error] = None
         while True:
             kind, body = self._client.receive()
             if kind == b"T":
-                self._running = _Result(self._client, statement, body)
-                return self._running
+                result = _Result(self._client, statement, body)
+                self._running = weakref.ref(result)
+                return result
             if kind == b"N":
                 self._note(_fields(body).get("M", ""))
             elif kind == b"E":
@@ -464,8 +486,8 @@ class ServedConnection:
     def jobs(self) -> List[ServedJob]:
         """As :meth:`Connection.jobs`."""
         query = self.sql("SHOW JOBS")
-        place = query.column_names.index("job name")
-        return [ServedJob(self, row[place]) for row in query.fetchall()]
+        number, name = (query.column_names.index(column) for column in ("job id", "job name"))
+        return [ServedJob(self, row[number], row[name]) for row in query.fetchall()]
 
     def job(self, name: str) -> Optional[ServedJob]:
         """As :meth:`Connection.job`."""
