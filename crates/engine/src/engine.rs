@@ -1,16 +1,27 @@
 //! Engines: what sessions share.
 
+pub(crate) mod journal;
+
 mod known;
 
+mod restored;
+
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pelton_runtime::clock::Clock;
 use pelton_runtime::pool::Pool;
 
+use crate::error::Error;
 use crate::job::Job;
 use crate::query::QueryControl;
+use crate::settings::CHECKPOINT_INTERVAL;
+use journal::Journal;
 pub(crate) use known::{Known, SessionId};
+
+/// The time between two checkpoints of a job of an engine that has a directory, unless it is set.
+const CHECKPOINT_INTERVAL_DEFAULT: &str = "10 s";
 
 /// The threads that run queries, the memory that these may take, the tables, views and functions with permanent names, and the queries that run.
 ///
@@ -30,7 +41,14 @@ pub(crate) use known::{Known, SessionId};
 /// # Ok::<(), pelton::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Engine(Arc<Mutex<Known>>);
+pub struct Engine(Arc<Shared>);
+
+/// What the handles of an engine share.
+struct Shared {
+    known: Mutex<Known>,
+    /// Where it outlives its process.
+    journal: OnceLock<Arc<Journal>>,
+}
 
 impl Engine {
     /// An engine without tables. Its threads are started with the first query.
@@ -46,7 +64,58 @@ impl Engine {
     /// An engine with this clock, as [`crate::Session::with_clock`].
     #[doc(hidden)]
     pub fn with_clock(clock: Clock) -> Engine {
-        Engine(Arc::new(Mutex::new(Known::new(clock))))
+        Engine::of(Known::new(clock))
+    }
+
+    fn of(known: Known) -> Engine {
+        Engine(Arc::new(Shared { known: Mutex::new(known), journal: OnceLock::new() }))
+    }
+
+    /// An engine that outlives its process: its permanent tables and views, its settings and its jobs are kept in a directory, which is made where it is not there. Jobs have
+    /// [checkpoints](crate::checkpoints) there, one every ten seconds unless `execution.checkpointing.interval` says otherwise. Those that ran are started
+    /// again by [`Engine::restart_jobs`]. Only one engine at a time may have the directory.
+    ///
+    /// # Errors
+    /// Where the directory cannot be read or written, or a table of it cannot be made again.
+    ///
+    /// ```
+    /// let directory = std::env::temp_dir().join(format!("pelton-engine-{}", std::process::id()));
+    /// let engine = pelton::Engine::open(&directory)?;
+    /// let create = "CREATE TABLE n (i BIGINT) WITH ('connector' = 'datagen')";
+    /// let session = engine.session();
+    /// session.execute(&session.prepare(create)?[0])?;
+    /// drop((session, engine));
+    /// assert!(pelton::Engine::open(&directory)?.session().table("n").is_ok());
+    /// # std::fs::remove_dir_all(&directory).unwrap();
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn open(directory: impl AsRef<Path>) -> Result<Engine, Error> {
+        let journal = Journal::open(directory.as_ref())?;
+        let script = journal.script()?;
+        let engine = Engine::new();
+        {
+            let mut known = engine.known();
+            let checkpoints = journal.checkpoints().display().to_string();
+            known.catalog_mut().set("execution.checkpointing.dir", checkpoints);
+            known.catalog_mut().set(CHECKPOINT_INTERVAL, CHECKPOINT_INTERVAL_DEFAULT);
+        }
+        let _ = engine.0.journal.set(Arc::new(journal));
+        restored::define(&engine, &script)?;
+        Ok(engine)
+    }
+
+    /// Starts the jobs again that ran when an engine of the same directory ended, each from its last checkpoint. Returns those that could not be started, with the error: they
+    /// stay in the directory.
+    ///
+    /// # Errors
+    /// Where the directory cannot be read.
+    pub fn restart_jobs(&self) -> Result<Vec<(String, Error)>, Error> {
+        restored::restart_jobs(self)
+    }
+
+    /// Where it outlives its process.
+    pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
+        self.0.journal.get()
     }
 
     /// An engine with this pool, as [`crate::Session::with_pool`].
@@ -55,7 +124,7 @@ impl Engine {
         let mut known = Known::new(pool.clock().clone());
         known.catalog_mut().set("pelton.workers", pool.workers().to_string());
         known.pool = Some(pool);
-        Engine(Arc::new(Mutex::new(known)))
+        Engine::of(known)
     }
 
     /// The running queries of all sessions. Those of one are [`crate::Session::queries`].
@@ -116,7 +185,7 @@ impl Engine {
 
     /// Locks what the engine knows. Nothing that may wait is done under this lock: no planning, no reading of files, no loading, no compiling.
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -163,7 +163,7 @@ pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Re
             }
         },
     });
-    let graph = Graph {
+    let mut graph = Graph {
         pipelines: pipelines.collect(),
         operators: operators(&program, &lookups, &sources, settings),
         sinks,
@@ -186,7 +186,13 @@ pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Re
             let run = Run::restore(graph, options, surroundings.pool, snapshot);
             run.map_err(|error| CheckpointError { place: checkpoint.to_owned(), problem: error.to_string() })?
         }
-        None => Run::start(graph, options, surroundings.pool),
+        None => {
+            if surroundings.checkpointed.is_some_and(|job| job.recovers) {
+                let recovered = graph.sinks.iter_mut().try_for_each(|node| node.sink.recover());
+                recovered.map_err(|error| CheckpointError { place: "none".to_owned(), problem: error.to_string() })?;
+            }
+            Run::start(graph, options, surroundings.pool)
+        }
     };
     let query = Query::new(run, schema, results, stories, inserts);
     if let Some(reloading) = reloading {

@@ -9,6 +9,7 @@ use pelton_plan::Table;
 use pelton_runtime::run::{Run, RunError, RunHandle};
 
 use crate::checkpoints::watched::{CheckpointStatus, Wanted, Watched};
+use crate::engine::journal::Journal;
 use crate::error::Error;
 use crate::inserts::Inserts;
 use crate::progress::Progress;
@@ -72,6 +73,8 @@ pub(crate) struct JobDescription {
     pub started: Micros,
     /// Where it has checkpoints.
     pub checkpoints: Option<Watched>,
+    /// Where it is started again when its engine is opened.
+    pub journal: Option<Arc<Journal>>,
 }
 
 struct Inner {
@@ -186,6 +189,12 @@ impl Job {
     /// # Ok::<(), pelton::Error>(())
     /// ```
     pub fn stop(&self) {
+        self.forget();
+        self.suspend();
+    }
+
+    /// As [`Job::stop`], but an engine that has a directory starts it again when it is [opened](crate::Engine::open).
+    pub fn suspend(&self) {
         if let Some(handle) = self.handle() {
             handle.drain();
         }
@@ -196,6 +205,7 @@ impl Job {
     ///
     /// Returns at once. What has ended or is being stopped without drain stays as it is.
     pub fn stop_with_drain(&self) {
+        self.forget();
         if let Some(handle) = self.handle() {
             handle.end_inputs();
         }
@@ -230,8 +240,22 @@ impl Job {
 
     /// Ends the job at once. Rows that were read and are not written are dropped.
     pub fn abort(&self) {
+        self.forget();
+        self.suspend_at_once();
+    }
+
+    /// As [`Job::abort`], but an engine that has a directory starts it again, from its last checkpoint, when it is [opened](crate::Engine::open).
+    pub fn suspend_at_once(&self) {
         if let Some(handle) = self.handle() {
             handle.abort();
+        }
+    }
+
+    /// Has it not be started again.
+    fn forget(&self) {
+        if let Some(journal) = &self.0.description.journal {
+            // Then it is started again, from its end.
+            let _ = journal.job_ended(self.name());
         }
     }
 

@@ -165,7 +165,22 @@ impl Session {
     /// ```
     pub fn execute(&self, statement: &Prepared) -> Result<Outcome, Error> {
         self.define_files(statement)?;
-        self.execute_statement(statement)
+        let outcome = self.execute_statement(statement)?;
+        self.note_change(statement)?;
+        Ok(outcome)
+    }
+
+    /// Notes what a statement has changed of an engine that outlives its process.
+    fn note_change(&self, prepared: &Prepared) -> Result<(), Error> {
+        let Some(journal) = self.engine().journal() else { return Ok(()) };
+        match &prepared.0.statement {
+            Statement::CreateTable(table) if !table.temporary => journal.relation_made(&table.name, prepared.text()),
+            Statement::CreateView(view) if !view.temporary => journal.relation_made(&view.name, prepared.text()),
+            Statement::Drop(_) => journal.relations_dropped(&self.engine().known().catalog.clone()),
+            Statement::Set { key, value, .. } if is_of_engine(key) => journal.setting_changed(key, Some(value)),
+            Statement::Reset { key: Some(key), .. } if is_of_engine(key) => journal.setting_changed(key, None),
+            _ => Ok(()),
+        }
     }
 
     /// The output of `EXPLAIN` for a query or an insert, as text. Other statements are executed, and return `None`.

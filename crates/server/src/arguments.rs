@@ -124,6 +124,9 @@ pub struct ServeArguments {
     /// The address and the port to listen on; port 0 takes a free one. Whoever reaches it may do everything: only addresses of this machine are allowed
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5433")]
     pub postgres: SocketAddr,
+    /// Keep tables, views and jobs in a directory: a server that is started again with it goes on from their checkpoints
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
     /// Execute the statements of a file first; inserts become jobs
     #[arg(short = 'f', long, value_name = "FILE")]
     pub file: Option<PathBuf>,

@@ -26,6 +26,8 @@ mod sink;
 
 mod part;
 
+mod committed_file;
+
 mod committed_files;
 
 #[cfg(any(test, feature = "fuzz"))]

@@ -1,7 +1,7 @@
 //! A file that is being written.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -120,6 +120,24 @@ impl Part {
         result.map_err(|problem| self.error(problem))
     }
 
+    /// Makes the lines so far durable, and returns their bytes.
+    pub fn sync(&mut self) -> Result<u64, SinkError> {
+        let bytes = match &mut self.encoder {
+            Encoder::Text { output: Output::Plain(file), .. } => file
+                .flush()
+                .and_then(|()| file.get_ref().sync_all())
+                .and_then(|()| file.get_ref().metadata())
+                .map(|metadata| metadata.len()),
+            _ => unreachable!("only plain text is whole before its end"),
+        };
+        bytes.map_err(|error| self.error(problem(&error)))
+    }
+
+    /// Keeps the file under its temporary name, also where it is not closed.
+    pub fn keep(&mut self) {
+        self.is_closed = true;
+    }
+
     /// Brings lines into the file. A Parquet file has no use before its end.
     pub fn flush(&mut self) -> Result<(), SinkError> {
         let result = match &mut self.encoder {
@@ -198,6 +216,19 @@ fn written_field(field: &FieldRef) -> FieldRef {
 pub(super) fn temporary(path: &Path) -> PathBuf {
     let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
     path.with_file_name(format!(".{name}{UNFINISHED}"))
+}
+
+/// A file that is not complete and of which so many bytes count: rows go behind these.
+pub(super) fn resumed(path: &Path, bytes: u64) -> io::Result<Target> {
+    let temporary = temporary(path);
+    let mut file = OpenOptions::new().write(true).open(&temporary)?;
+    lock(&file);
+    if file.metadata()?.len() < bytes {
+        return Err(io::Error::other(format!("has fewer than the {bytes} bytes that a checkpoint counts on")));
+    }
+    file.set_len(bytes)?;
+    file.seek(SeekFrom::End(0))?;
+    Ok(Target { path: path.to_owned(), temporary, file, has_rows: bytes > 0 })
 }
 
 /// A new part of a directory, of a number from `first` on. Another query may be writing to the directory: whoever creates the temporary file has the number.

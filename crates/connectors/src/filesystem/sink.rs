@@ -14,6 +14,7 @@ use arrow::datatypes::Schema;
 use pelton_data::column::is_nested;
 use pelton_runtime::sink::{Sink, SinkError};
 
+use super::committed_file::CommittedFile;
 use super::committed_files::CommittedFiles;
 use super::files::{local, problem};
 use super::part::{Part, Target, is_left_behind, left_behind, lock, new_part, temporary};
@@ -47,8 +48,9 @@ fn open(request: &TableRequest, path: &Path, is_file: bool, format: &Format) -> 
     if let Some(job) = &request.host.committed_by {
         check_kind(path, is_file)?;
         if is_file {
-            let problem = "is one file, and rows become visible with each checkpoint, as a file of their own; name a directory and its 'format'";
-            return Err(ConnectorError::place(path.to_string_lossy(), problem));
+            make_directory(path.parent().unwrap_or(Path::new("")))?;
+            check_rows(path, format, &request.schema)?;
+            return Ok(Box::new(CommittedFile::new(path, format, &request.schema)));
         }
         return Ok(Box::new(CommittedFiles::open(path, job, format, &request.schema)?));
     }
@@ -88,9 +90,7 @@ fn create(
     check_kind(path, is_file)?;
     let directory = if is_file { path.parent().unwrap_or(Path::new("")) } else { path };
     let place = |error: io::Error| ConnectorError::place(directory.to_string_lossy(), problem(&error));
-    if !directory.as_os_str().is_empty() {
-        fs::create_dir_all(directory).map_err(place)?;
-    }
+    make_directory(directory)?;
     if is_file {
         return Ok((file_target(path, format, schema)?, Vec::new()));
     }
@@ -100,12 +100,15 @@ fn create(
     Ok((target, left_behind))
 }
 
-/// A file of this name, behind the rows that are in it.
-fn file_target(path: &Path, format: &Format, schema: &Schema) -> Result<Target, ConnectorError> {
-    let temporary = temporary(path);
-    let place = |error: io::Error| {
-        ConnectorError::place(path.to_string_lossy(), format!("cannot be written: {}", problem(&error)))
-    };
+fn make_directory(directory: &Path) -> Result<(), ConnectorError> {
+    if directory.as_os_str().is_empty() {
+        return Ok(());
+    }
+    fs::create_dir_all(directory).map_err(|error| ConnectorError::place(directory.to_string_lossy(), problem(&error)))
+}
+
+/// Whether a file has rows, behind which others can be written.
+fn check_rows(path: &Path, format: &Format, schema: &Schema) -> Result<bool, ConnectorError> {
     let has_rows = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
     if has_rows && matches!(format, Format::Parquet { .. }) {
         let problem = "is there already, and a Parquet file cannot grow; remove it, or name a directory, which gets a file for each INSERT";
@@ -114,6 +117,16 @@ fn file_target(path: &Path, format: &Format, schema: &Schema) -> Result<Target, 
     if has_rows {
         check_header(path, format, schema)?;
     }
+    Ok(has_rows)
+}
+
+/// A file of this name, behind the rows that are in it.
+pub(super) fn file_target(path: &Path, format: &Format, schema: &Schema) -> Result<Target, ConnectorError> {
+    let temporary = temporary(path);
+    let place = |error: io::Error| {
+        ConnectorError::place(path.to_string_lossy(), format!("cannot be written: {}", problem(&error)))
+    };
+    let has_rows = check_rows(path, format, schema)?;
     let mut file = match OpenOptions::new().write(true).create_new(true).open(&temporary) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let problem = match is_left_behind(&temporary) {

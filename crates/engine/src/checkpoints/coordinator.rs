@@ -20,7 +20,11 @@ pub(crate) struct Coordinator {
     pub interval: Option<Duration>,
     pub run: RunHandle,
     pub watched: Watched,
+    pub ended: Ended,
 }
+
+/// Is told when a job has failed, or come to the end of its input: it need not be started again.
+pub(crate) type Ended = Box<dyn FnOnce() + Send>;
 
 impl Coordinator {
     /// Takes checkpoints until the run has ended, on a thread of its own.
@@ -29,7 +33,12 @@ impl Coordinator {
     /// Where the system has no thread.
     pub fn start(mut self) -> Result<(), Error> {
         let thread = std::thread::Builder::new().name("pelton-checkpoint".to_owned());
-        let started = thread.spawn(move || self.serve());
+        let started = thread.spawn(move || {
+            self.serve();
+            if self.run.failure().is_some() || !self.run.was_stopped() {
+                (self.ended)();
+            }
+        });
         started.map(drop).map_err(|error| Error::Usage(format!("no thread for checkpoints: {error}")))
     }
 

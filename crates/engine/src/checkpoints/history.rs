@@ -62,6 +62,11 @@ impl Checkpoints {
         Ok(checkpoints)
     }
 
+    /// The number of the last one, or 0.
+    pub fn last_id(&self) -> u64 {
+        self.last_id
+    }
+
     /// The checkpoint to go on from; `None` where there is none and the latest is wanted.
     ///
     /// # Errors
@@ -72,11 +77,12 @@ impl Checkpoints {
         known.sort_unstable_by_key(|&(id, _)| id);
         let found = match from {
             RestoreFrom::Latest => known.last(),
+            RestoreFrom::LatestBehind(before) => known.last().filter(|(id, _)| id > before),
             RestoreFrom::Id(wanted) => known.iter().find(|(id, _)| id == wanted),
         };
         match (found, from) {
             (Some(&(id, kind)), _) => self.read(kind, id).map(Some),
-            (None, RestoreFrom::Latest) => Ok(None),
+            (None, RestoreFrom::Latest | RestoreFrom::LatestBehind(_)) => Ok(None),
             (None, RestoreFrom::Id(wanted)) => {
                 let numbers = known.iter().map(|(id, _)| id.to_string()).collect::<Vec<_>>().join(", ");
                 let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers };

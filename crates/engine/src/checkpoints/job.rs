@@ -8,7 +8,7 @@ use std::time::Duration;
 use pelton_runtime::checkpoint::RunSnapshot;
 use pelton_runtime::run::RunHandle;
 
-use super::coordinator::Coordinator;
+use super::coordinator::{Coordinator, Ended};
 use super::error::CheckpointError;
 use super::history::Checkpoints;
 use super::manifest::Manifest;
@@ -22,6 +22,8 @@ pub(crate) struct Checkpointed {
     pub name: Arc<str>,
     pub checkpoints: Checkpoints,
     pub interval: Option<Duration>,
+    /// Whether it goes on from a checkpoint, or begins anew where there is none: what an earlier run has written behind that is removed.
+    pub recovers: bool,
     /// The one that it goes on from, with its number as text.
     manifest: Option<(String, Manifest)>,
 }
@@ -49,7 +51,14 @@ impl Checkpointed {
             Some(from) => checkpoints.load(from)?.map(|manifest| (manifest.id.to_string(), manifest)),
             None => None,
         };
-        Ok(Some(Checkpointed { name: name.into(), checkpoints, interval: settings.checkpoint_interval, manifest }))
+        let recovers = settings.restore_from.is_some();
+        Ok(Some(Checkpointed {
+            name: name.into(),
+            checkpoints,
+            interval: settings.checkpoint_interval,
+            recovers,
+            manifest,
+        }))
     }
 
     /// The number of the checkpoint that it goes on from, and what the run was.
@@ -57,14 +66,14 @@ impl Checkpointed {
         self.manifest.as_ref().map(|(id, manifest)| (id.as_str(), &manifest.run))
     }
 
-    /// Takes checkpoints of the run from now on.
+    /// Takes checkpoints of the run from now on, and says when it has ended for good.
     ///
     /// # Errors
     /// Where the system has no thread.
-    pub fn watch(self, run: RunHandle) -> Result<Watched, Error> {
+    pub fn watch(self, run: RunHandle, ended: Ended) -> Result<Watched, Error> {
         let watched = Watched::restored_from(self.manifest.map(|(_, manifest)| manifest.id));
         let Checkpointed { checkpoints, interval, .. } = self;
-        Coordinator { checkpoints, interval, run, watched: watched.clone() }.start()?;
+        Coordinator { checkpoints, interval, run, watched: watched.clone(), ended }.start()?;
         Ok(watched)
     }
 }

@@ -8,7 +8,7 @@
 
 pub(crate) mod job;
 
-mod coordinator;
+pub(crate) mod coordinator;
 
 pub(crate) mod watched;
 
@@ -16,7 +16,7 @@ mod history;
 
 mod manifest;
 
-mod store;
+pub(crate) mod store;
 
 pub(crate) mod restore_from;
 

@@ -11,11 +11,14 @@ use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
 
 use super::Session;
+use crate::checkpoints::coordinator::Ended;
 use crate::checkpoints::job::Checkpointed;
+use crate::checkpoints::restore_from::RestoreFrom;
 use crate::emission;
+use crate::engine::journal::JobRecord;
 use crate::engine::{Engine, Known, SessionId};
 use crate::error::Error;
-use crate::execute::{self, Surroundings};
+use crate::execute::{self, Surroundings, Unstarted};
 use crate::explain::explain;
 use crate::job::JobDescription;
 use crate::program_tables::ProgramTables;
@@ -114,14 +117,11 @@ impl Session {
             name.as_deref().map(|name| Checkpointed::of(name, statement, &settings)).transpose()?.flatten();
         let restored = checkpointed.as_ref().and_then(Checkpointed::restored).or(surroundings.restored);
         let surroundings = Surroundings { checkpointed: checkpointed.as_ref(), restored, ..surroundings };
+        let record = self.record(statement, &snapshot, &tables, (&settings, checkpointed.as_ref()));
         let mut unstarted = execute::prepare(program, &surroundings)?;
-        // Before files are made. A table of the program that is dropped looks as if another query had taken it: both are checked under one lock.
-        {
-            let (own, known) = (self.own(), self.engine().known());
-            if !snapshot.holds(&own.catalog.over(known.catalog.clone()), tables.iter()) {
-                return Ok(None);
-            }
-            unstarted.check_program_tables(&surroundings)?;
+        // Before files are made.
+        if !self.checks_tables(&unstarted, &surroundings, (&snapshot, &tables))? {
+            return Ok(None);
         }
         unstarted.open(&surroundings)?;
         let query = {
@@ -135,18 +135,76 @@ impl Session {
                 return Ok(None);
             }
             let mut query = execute::start(unstarted, &surroundings)?;
-            let checkpoints = checkpointed.map(|job| job.watch(query.run_handle())).transpose()?;
+            let ended = self.forgetting(name.as_deref());
+            let checkpoints = checkpointed.map(|job| job.watch(query.run_handle(), ended)).transpose()?;
             known.register(entry.number, entry.session, &query);
             if let Some(name) = name {
                 let tables = tables.iter().filter_map(|table| snapshot.catalog.declared(table).cloned()).collect();
                 let (id, statement, started) = (entry.number, statement.to_owned(), known.now());
-                let description = JobDescription { id, name, statement, tables, started, checkpoints };
+                let journal = record.as_ref().and_then(|_| self.engine().journal().cloned());
+                let description = JobDescription { id, name, statement, tables, started, checkpoints, journal };
                 known.register_job(&mut query, description);
             }
             query
         };
         entry.keep();
+        if let (Some(journal), Some(record)) = (self.engine().journal(), record) {
+            journal.job_started(&record)?;
+        }
         Ok(Some(query))
+    }
+
+    /// Whether the tables of a query are those that it was planned with, and no other query has those of the program. One of these that is dropped looks as if another
+    /// query had taken it: both are checked under one lock.
+    fn checks_tables(
+        &self,
+        unstarted: &Unstarted,
+        surroundings: &Surroundings<'_>,
+        (snapshot, tables): (&Snapshot, &[String]),
+    ) -> Result<bool, Error> {
+        let (own, known) = (self.own(), self.engine().known());
+        if !snapshot.holds(&own.catalog.over(known.catalog.clone()), tables.iter()) {
+            return Ok(false);
+        }
+        unstarted.check_program_tables(surroundings)?;
+        Ok(true)
+    }
+
+    /// What an engine that outlives its process keeps of a job; `None` of what cannot be started again: its statement was built by calls, or it needs tables of the session or
+    /// of the program.
+    fn record(
+        &self,
+        statement: &str,
+        snapshot: &Snapshot,
+        tables: &[String],
+        (settings, checkpointed): (&Settings, Option<&Checkpointed>),
+    ) -> Option<JobRecord> {
+        self.engine().journal()?;
+        let job = checkpointed?;
+        let is_kept = |table: &String| !snapshot.catalog.is_temporary(table) && !snapshot.program_tables.has(table);
+        if statement.is_empty() || !tables.iter().all(is_kept) {
+            return None;
+        }
+        let own = self.own();
+        let set = own.catalog.settings().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let checkpoints_before = match settings.restore_from {
+            None => job.checkpoints.last_id(),
+            Some(RestoreFrom::LatestBehind(before)) => before,
+            Some(RestoreFrom::Latest | RestoreFrom::Id(_)) => 0,
+        };
+        let (name, statement) = (job.name.to_string(), statement.to_owned());
+        Some(JobRecord { name, statement, settings: set.collect(), checkpoints_before })
+    }
+
+    /// What is done when a job has ended for good.
+    fn forgetting(&self, name: Option<&str>) -> Ended {
+        let (journal, name) = (self.engine().journal().cloned(), name.map(str::to_owned));
+        Box::new(move || {
+            if let (Some(journal), Some(name)) = (journal, name) {
+                // Otherwise it is started again from its end, and ends again.
+                let _ = journal.job_ended(&name);
+            }
+        })
     }
 }
 

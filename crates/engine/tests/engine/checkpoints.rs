@@ -110,13 +110,14 @@ const QUERIES: &[(&str, &str)] = &[
     ),
 ];
 
-/// A job that writes a query's rows to files.
+/// A job that writes a query's rows to files in a directory, or to one.
 fn job(folder: &Folder, (columns, query): (&str, &str), settings: &str) -> String {
+    let output = if query.len() % 2 == 0 { "out" } else { "out/one.csv" };
     format!(
         "{} CREATE TABLE result ({columns}) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{}'); {settings}
          SET 'pipeline.name' = 'it'; INSERT INTO result {query}",
         tables(folder),
-        folder.path("out")
+        folder.path(output)
     )
 }
 
@@ -203,5 +204,66 @@ fn a_stopped_job_goes_on_where_it_was() -> Result<(), Error> {
         }
     }
     assert_eq!(written(&folder.0.join("out")), expected(&folder, query));
+    Ok(())
+}
+
+#[test]
+fn an_engine_that_is_opened_again_has_its_tables_and_goes_on_with_its_jobs() -> Result<(), Error> {
+    let folder = Folder::new("opened");
+    write_inputs(&folder);
+    let query = QUERIES[1];
+    let script = job(&folder, query, "SET 'execution.checkpointing.interval' = '3 ms';");
+    let data = folder.path("data");
+    Engine::open(&data)?.session().sql(&script)?.detach()?;
+    let mut opened = 0;
+    loop {
+        let engine = Engine::open(&data)?;
+        opened += 1;
+        let session = engine.session();
+        assert!(session.table("a").is_ok() && session.table("result").is_ok());
+        assert!(engine.restart_jobs()?.is_empty());
+        let Some(job) = engine.job("it") else { break };
+        if !job.wait_for(Duration::from_millis(10 * opened)) {
+            // As if the process was killed.
+            job.suspend_at_once();
+        }
+        let _ = job.wait();
+    }
+    assert!(opened > 1, "it was started again");
+    assert_eq!(written(&folder.0.join("out")), expected(&folder, query));
+    Ok(())
+}
+
+#[test]
+fn what_is_dropped_or_stopped_does_not_come_again() -> Result<(), Error> {
+    let folder = Folder::new("dropped");
+    let data = folder.path("data");
+    let execute = |session: &Session, script: &str| -> Result<(), Error> {
+        session.prepare(script)?.iter().try_for_each(|statement| session.execute(statement).map(drop))
+    };
+    {
+        let engine = Engine::open(&data)?;
+        let session = engine.session();
+        execute(
+            &session,
+            "CREATE TABLE n (i BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100');
+             CREATE VIEW v AS SELECT i + 1 AS j FROM n; CREATE VIEW w AS SELECT j FROM v; CREATE TEMPORARY VIEW x AS SELECT 1 AS a;
+             CREATE TABLE hole (i BIGINT) WITH ('connector' = 'blackhole'); SET 'pelton.memory' = '1 gb'; DROP VIEW w",
+        )?;
+        for name in ["one", "two"] {
+            session.sql(&format!("SET 'pipeline.name' = '{name}'; INSERT INTO hole SELECT j FROM v"))?.detach()?;
+        }
+        execute(&session, "STOP JOB 'one'")?;
+        engine.job("two").unwrap().suspend();
+        engine.job("two").unwrap().wait()?;
+    }
+    let engine = Engine::open(&data)?;
+    assert!(engine.restart_jobs()?.is_empty());
+    let session = engine.session();
+    assert!(session.table("v").is_ok() && session.table("w").is_err() && session.table("x").is_err());
+    assert_eq!(session.setting("pelton.memory").as_deref(), Some("1 gb"));
+    let names: Vec<String> = engine.jobs().iter().map(|job| job.name().to_owned()).collect();
+    assert_eq!(names, ["two"]);
+    assert_eq!(engine.jobs()[0].checkpoints().unwrap().restored_from, Some(1));
     Ok(())
 }

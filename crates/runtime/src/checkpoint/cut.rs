@@ -6,6 +6,7 @@ use pelton_state::snapshot::SnapshotError;
 
 use super::{OperatorSnapshot, PartitionSnapshot, RunSnapshot, SinkSnapshot, SourceSnapshot};
 use crate::error::RunError;
+use crate::output::outlet::Outlet;
 use crate::run::RunHandle;
 use crate::shared::Shared;
 use crate::state::{SinkState, State};
@@ -23,6 +24,14 @@ pub enum CutError {
         operator: String,
         /// Why.
         error: SnapshotError,
+    },
+    /// A sink cannot commit rows before its last.
+    #[error("{output}: {problem}")]
+    Unprepared {
+        /// Its name.
+        output: String,
+        /// Why.
+        problem: String,
     },
     /// Rows wait in front of a sink that cannot be written.
     #[error(
@@ -160,6 +169,13 @@ impl Shared {
 
     /// Has sinks prepare to commit the rows that they have taken. One that cannot fails the run.
     fn prepare_sinks(&self) -> Result<Vec<SinkSnapshot>, CutError> {
+        let is_last = self.unchanged_state().has_all_output();
+        for (index, sink) in self.sinks.iter().enumerate().filter(|_| !is_last) {
+            let outlet = sink.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(problem) = outlet.as_ref().and_then(Outlet::unprepared) {
+                return Err(CutError::Unprepared { output: self.graph.sinks[index].name.clone(), problem });
+            }
+        }
         let mut snapshots = Vec::with_capacity(self.sinks.len());
         for (index, sink) in self.sinks.iter().enumerate() {
             let name = self.graph.sinks[index].name.clone();
@@ -168,7 +184,7 @@ impl Shared {
             if outlet.bytes_sorted().is_some_and(|bytes| bytes > 0) {
                 return Err(CutError::Sorted(name));
             }
-            match outlet.snapshot(name.clone()) {
+            match outlet.snapshot(name.clone(), is_last) {
                 Ok(snapshot) => {
                     snapshots.push(SinkSnapshot { rows: self.unchanged_state().sinks[index].rows, ..snapshot })
                 }

@@ -61,9 +61,14 @@ impl Outlet {
         self.sink.flush()
     }
 
+    /// See [`Sink::unprepared`].
+    pub fn unprepared(&self) -> Option<String> {
+        self.sink.unprepared()
+    }
+
     /// What it is at a cut, when all rows before that have been written.
-    pub fn snapshot(&mut self, name: String) -> Result<SinkSnapshot, SinkError> {
-        let prepared = self.sink.prepare()?;
+    pub fn snapshot(&mut self, name: String, is_last: bool) -> Result<SinkSnapshot, SinkError> {
+        let prepared = if is_last { self.sink.prepare_end()? } else { self.sink.prepare()? };
         Ok(SinkSnapshot { name, rows: 0, offset: self.offset, rows_left: self.rows_left, prepared })
     }
 

@@ -40,6 +40,11 @@ pub trait Sink: Send {
     /// [`SinkError`]; the query stops.
     fn flush(&mut self) -> Result<(), SinkError>;
 
+    /// Why there is no checkpoint before the last row, where there is none.
+    fn unprepared(&self) -> Option<String> {
+        None
+    }
+
     /// Ends what was taken since the last cut: these rows are durable afterwards, and the value, kept in the checkpoint, is what [`Sink::commit`] makes them
     /// visible by. `None` where they are visible already, or there are none: such rows may be written again after a failure (at least once).
     ///
@@ -47,6 +52,14 @@ pub trait Sink: Send {
     /// [`SinkError`]; the query stops.
     fn prepare(&mut self) -> Result<Option<String>, SinkError> {
         self.flush().map(|()| None)
+    }
+
+    /// As [`Sink::prepare`], behind the last row of all.
+    ///
+    /// # Errors
+    /// As [`Sink::prepare`].
+    fn prepare_end(&mut self) -> Result<Option<String>, SinkError> {
+        self.prepare()
     }
 
     /// Makes rows visible that were prepared, once the checkpoint is durable. Rows may have been taken meanwhile, which stay as they are. A job that goes on from a

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use pelton_state::kernel::Scratch;
 
 use crate::error::RunError;
+use crate::graph::NodeRef;
 use crate::scheduler::buffers::TaskBuffers;
 use crate::scheduler::crew::Crew;
 use crate::scheduler::dispatch::{Look, Offer, Taken, offer, take};
@@ -356,6 +357,11 @@ impl PoolWorker {
         if let Err(panic) = result {
             // What it has left in lists is of no use to others.
             self.buffers = TaskBuffers::default();
+            if let NodeRef::Sink(sink) = taken.node {
+                // Nothing more can be written to it.
+                state.sinks[sink].close();
+                (state.sinks[sink].ended, state.sinks[sink].writing) = (true, false);
+            }
             state.fail(RunError::Internal(panic_text(panic.as_ref()).unwrap_or("a worker panicked").to_owned()));
         }
         if state.is_awaited() || (state.must_stop() && (state.is_held || state.holds_ends)) {

@@ -38,7 +38,7 @@ impl Jobs {
 
     /// Stops the jobs, or ends them at once, and waits for them.
     pub async fn end(&self, mut stopping: watch::Receiver<Stopping>) {
-        self.engine.jobs().iter().for_each(Job::stop);
+        self.engine.jobs().iter().for_each(Job::suspend);
         let all = async {
             while self.engine.jobs().iter().any(|job| job.state() == JobState::Running) {
                 sleep(LOOK_INTERVAL).await;
@@ -47,7 +47,7 @@ impl Jobs {
         tokio::select! {
             () = all => {}
             _ = stopping.wait_for(|stopping| *stopping == Stopping::AtOnce) => {
-                self.engine.jobs().iter().for_each(Job::abort);
+                self.engine.jobs().iter().for_each(Job::suspend_at_once);
             }
         }
         self.report_ended();

@@ -32,7 +32,6 @@ use tokio::task::JoinSet;
 use crate::arguments::ServeArguments;
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::output::say;
-use crate::run::new_session;
 use crate::script::Script;
 use jobs::Jobs;
 use wire::{Stopping, stopped};
@@ -64,7 +63,16 @@ struct Registered {
 /// `pelton serve`
 pub fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     check_address(arguments.postgres)?;
-    let session = new_session(arguments.workers)?;
+    let session = match &arguments.data {
+        Some(directory) => Engine::open(directory)?.session(),
+        None => Session::new(),
+    };
+    if let Some(workers) = arguments.workers {
+        session.set("pelton.workers", &workers.to_string())?;
+    }
+    for (job, error) in session.engine().restart_jobs()? {
+        say!("error: job {job} was not started again: {error}");
+    }
     if let Some(file) = &arguments.file {
         execute_first(&session, &Script::of_file(file)?)?;
     }

@@ -1,0 +1,154 @@
+//! One file of a job that has checkpoints. It gets its name at the end; until then a checkpoint says how many of its bytes count.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use pelton_runtime::sink::{Sink, SinkError};
+
+use super::files::problem;
+use super::part::{Part, is_left_behind, resumed, temporary};
+use super::sink::file_target;
+use crate::ConnectorError;
+use crate::format::Format;
+use crate::format::compression::Compression;
+
+/// What a checkpoint says of a file that is complete. A job that goes on from there writes behind its rows.
+const COMPLETE: &str = "complete";
+
+/// A file.
+pub(super) struct CommittedFile {
+    path: PathBuf,
+    format: Format,
+    schema: SchemaRef,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Nothing is written. Of a job that goes on from a checkpoint so many bytes count.
+    Unopened {
+        resumed_at: Option<u64>,
+    },
+    Open(Part),
+    /// It is complete.
+    Closed,
+}
+
+impl CommittedFile {
+    pub fn new(path: &Path, format: &Format, schema: &SchemaRef) -> CommittedFile {
+        let stage = Stage::Unopened { resumed_at: None };
+        CommittedFile { path: path.to_owned(), format: format.clone(), schema: schema.clone(), stage }
+    }
+
+    fn error(&self, problem: impl ToString) -> SinkError {
+        SinkError { place: self.path.to_string_lossy().into_owned(), problem: problem.to_string() }
+    }
+
+    /// Opens the file where it is not open.
+    fn part(&mut self) -> Result<&mut Part, SinkError> {
+        if let Stage::Unopened { resumed_at } = self.stage {
+            let target = match resumed_at {
+                Some(bytes) => resumed(&self.path, bytes).map_err(|error| problem(&error)),
+                None => {
+                    let place = |error: ConnectorError| match error {
+                        ConnectorError::Place { problem, .. } => problem,
+                        other => other.to_string(),
+                    };
+                    file_target(&self.path, &self.format, &self.schema).map_err(place)
+                }
+            };
+            let target = target.map_err(|problem| self.error(problem))?;
+            let part = Part::new(target, &self.format, &self.schema).map_err(|error| self.error(error))?;
+            self.stage = Stage::Open(part);
+        }
+        match &mut self.stage {
+            Stage::Open(part) => Ok(part),
+            Stage::Unopened { .. } | Stage::Closed => unreachable!("nothing is written behind the end"),
+        }
+    }
+
+    /// Whether what was written of it is of use before its end.
+    fn is_plain_text(&self) -> bool {
+        matches!(self.format, Format::Text(_)) && Compression::of(&self.path) == Compression::None
+    }
+}
+
+impl Sink for CommittedFile {
+    fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
+        self.part()?.write(rows)
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        match &mut self.stage {
+            Stage::Open(part) => part.flush(),
+            Stage::Unopened { .. } | Stage::Closed => Ok(()),
+        }
+    }
+
+    fn unprepared(&self) -> Option<String> {
+        let problem = "a Parquet or compressed file is of no use before its end; name a directory, in which each checkpoint makes a file visible";
+        (!self.is_plain_text()).then(|| problem.to_owned())
+    }
+
+    fn prepare(&mut self) -> Result<Option<String>, SinkError> {
+        Ok(match &mut self.stage {
+            Stage::Open(part) => Some(part.sync()?.to_string()),
+            Stage::Unopened { resumed_at } => resumed_at.map(|bytes| bytes.to_string()),
+            Stage::Closed => Some(COMPLETE.to_owned()),
+        })
+    }
+
+    fn prepare_end(&mut self) -> Result<Option<String>, SinkError> {
+        let has_nothing_new = matches!(self.stage, Stage::Unopened { resumed_at: None }) && self.path.exists();
+        if !has_nothing_new && !matches!(self.stage, Stage::Closed) {
+            self.part()?.close(true)?;
+            self.stage = Stage::Closed;
+        }
+        Ok(Some(COMPLETE.to_owned()))
+    }
+
+    fn commit(&mut self, prepared: &str) -> Result<(), SinkError> {
+        if prepared == COMPLETE {
+            return match fs::rename(temporary(&self.path), &self.path) {
+                // It has its name already.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.path.exists() => Ok(()),
+                renamed => renamed.map_err(|error| self.error(problem(&error))),
+            };
+        }
+        if let Stage::Unopened { resumed_at } = &mut self.stage {
+            let bytes = prepared.parse().ok();
+            *resumed_at = bytes;
+            return bytes.map(drop).ok_or_else(|| self.error(format!("a checkpoint says '{prepared}' of it")));
+        }
+        Ok(())
+    }
+
+    fn recover(&mut self) -> Result<(), SinkError> {
+        let temporary = temporary(&self.path);
+        match self.stage {
+            Stage::Unopened { resumed_at: Some(_) } => self.part().map(drop),
+            Stage::Unopened { resumed_at: None } if is_left_behind(&temporary) => {
+                fs::remove_file(&temporary).map_err(|error| self.error(problem(&error)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        match self.stage {
+            Stage::Open(_) => Err(self.error("rows were written behind the last checkpoint")),
+            Stage::Unopened { .. } | Stage::Closed => Ok(()),
+        }
+    }
+}
+
+impl Drop for CommittedFile {
+    fn drop(&mut self) {
+        // A checkpoint may count on what is there.
+        if let Stage::Open(part) = &mut self.stage {
+            part.keep();
+        }
+    }
+}
