@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import typing
 from typing import Any, Callable, List, Optional, Tuple, TypeVar
 
@@ -25,6 +24,8 @@ def _hints(function: Any) -> Any:
 def _argument_types(name: str, function: Any, arguments: Optional[List[Any]], skipped: int = 0) -> List[Any]:
     if arguments is not None:
         return list(arguments)
+    import inspect
+
     try:
         parameters = list(inspect.signature(function).parameters.values())[skipped:]
     except (TypeError, ValueError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, AsyncIterator, Deque, Dict, Iterator, List, Optional, Tuple
 
@@ -350,6 +349,9 @@ class Rows:
 
 async def _polled(native: Any) -> AsyncIterator[_native.Batch]:
     """The batches of what tells an event loop when there are more."""
+    # Loaded where it is needed: it takes longer than all of the package.
+    import asyncio
+
     loop = asyncio.get_running_loop()
     has_come = asyncio.Event()
 

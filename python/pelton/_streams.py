@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, AsyncIterator, Deque, Iterator, List, Optional, Tuple
 
@@ -62,6 +61,8 @@ class Stream:
 
     async def push_async(self, rows: Any) -> None:
         """As :meth:`push`, for coroutines."""
+        import asyncio
+
         for batch in self._batches(rows):
             sleep_s = SLEEP_S_MIN
             while not self._native.try_push(batch):

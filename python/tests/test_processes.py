@@ -24,7 +24,7 @@ def test_a_process_ends_with_queries_that_run():
         """
         import pelton, time
         def slow(i: int) -> int:
-            time.sleep(0.001)
+            time.sleep(0.000_1)
             return i
         con = pelton.connect()
         con.create_function("slow", slow, by_row=True)
