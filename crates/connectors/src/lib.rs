@@ -19,6 +19,8 @@ mod error;
 
 pub mod options;
 
+mod condition;
+
 mod table;
 
 pub mod file;
@@ -61,6 +63,7 @@ pub mod kafka;
 #[cfg(test)]
 mod testing;
 
+pub use condition::Conditions;
 pub use error::ConnectorError;
 pub use format::on_error::OnError;
 use options::Options;
@@ -177,9 +180,17 @@ pub fn has_positions(options: &BTreeMap<String, String>) -> bool {
     has_pace && Replay::of(&options, has_pace).is_ok_and(|replay| replay.is_none())
 }
 
+/// The table that takes the rows of a table that do not fit it.
+pub fn dead_letter_table(options: &BTreeMap<String, String>) -> Option<&str> {
+    options.get(format::on_error::DEAD_LETTER_TABLE).map(String::as_str)
+}
+
 /// Whether queries that begin to read a table at different times may share one source: each sees the rows that come from then on. Else each reads it from where its
 /// options say.
 pub fn may_share(options: &BTreeMap<String, String>) -> bool {
+    if dead_letter_table(options).is_some() {
+        return false;
+    }
     let options = Options::new(options);
     !matches!(Connector::of(&options), Ok(Connector::Kafka)) || kafka::begins_now(&options)
 }

@@ -9,6 +9,7 @@ use pelton_data::TimeColumn;
 use pelton_runtime::budget::Budget;
 use pelton_runtime::source::Source;
 
+use crate::condition::Conditions;
 use crate::error::ConnectorError;
 use crate::options::Options;
 
@@ -48,6 +49,8 @@ pub struct Host {
     pub budget: Budget,
     /// The name of the job whose checkpoints commit what its sinks have written. Without checkpoints rows are visible when the sink ends.
     pub committed_by: Option<Arc<str>>,
+    /// Where its tables say what keeps them from being read or written just now.
+    pub conditions: Conditions,
 }
 
 /// How many characters strings of a type have.

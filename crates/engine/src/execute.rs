@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
-use pelton_connectors::{Host, OnError};
+use pelton_connectors::{Conditions, Host, OnError};
 use pelton_data::TimeColumn;
 use pelton_data::join::JoinTime;
 use pelton_data::over::OverSpec;
@@ -50,7 +50,7 @@ use crate::shared_aggregations::Sharing;
 use crate::shared_sources::{SharedSources, is_shared};
 use crate::sharing::{self, Known};
 use crate::table::{Destination, Opened, Origin, WatermarkOptions};
-use crate::{emission, late, lookups, table, tier};
+use crate::{dead_letters, emission, late, lookups, table, tier};
 
 /// What a program is started against.
 pub(crate) struct Surroundings<'a> {
@@ -63,6 +63,8 @@ pub(crate) struct Surroundings<'a> {
     pub late: &'a LateLog,
     pub shared_sources: &'a SharedSources,
     pub budget: &'a Budget,
+    /// What keeps its tables from being read or written just now.
+    pub conditions: &'a Conditions,
     /// Where it is a job that has checkpoints.
     pub checkpointed: Option<&'a Checkpointed>,
     /// What it goes on from, with the name of the checkpoint.
@@ -84,7 +86,8 @@ impl Surroundings<'_> {
     /// What the tables of a query have of them.
     fn host(&self, waker: &Waker) -> Host {
         let committed_by = self.checkpointed.map(|job| job.name.clone());
-        Host { waker: Some(waker.outside()), budget: self.budget.clone(), committed_by }
+        let conditions = self.conditions.clone();
+        Host { waker: Some(waker.outside()), budget: self.budget.clone(), committed_by, conditions }
     }
 }
 
@@ -312,8 +315,34 @@ fn origin_source(
             let reader = (&surroundings.reader(sharing), surroundings.budget);
             surroundings.shared_sources.subscribe(found, used, reader, waker)?
         }
-        Origin::Table(found) => table::open_source(found, used, surroundings.settings, surroundings.host(waker))?,
+        Origin::Table(found) => {
+            let source = table::open_source(found, used, surroundings.settings, surroundings.host(waker))?;
+            match table::dead_letter_table(found) {
+                Some(name) => set_aside(source, (found, name), surroundings, waker)?,
+                None => source,
+            }
+        }
     })
+}
+
+/// Has rows that do not fit a table go to another one.
+fn set_aside(
+    source: Box<dyn Source>,
+    (found, name): (&pelton_plan::Table, &str),
+    surroundings: &Surroundings<'_>,
+    waker: &Waker,
+) -> Result<Box<dyn Source>, Error> {
+    let refused = |problem| table::dead_letters_refused(found, problem);
+    let Some(Relation::Table(letters)) = surroundings.catalog.get(name) else {
+        return Err(refused(format!("names '{name}', which is no table")));
+    };
+    let schema = table::written_schema(letters);
+    dead_letters::check(&schema)
+        .map_err(|problem| refused(format!("names '{name}', which does not fit: {problem}")))?;
+    // Its rows are visible as they come, whatever the checkpoints are.
+    let host = Host { committed_by: None, ..surroundings.host(waker) };
+    let sink = table::open_sink(letters, surroundings.settings, host)?;
+    Ok(dead_letters::with_dead_letters(source, &found.definition.name, (name, schema), sink))
 }
 
 fn source_node(

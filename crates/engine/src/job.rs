@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use pelton_connectors::Conditions;
 use pelton_data::Micros;
 use pelton_plan::Table;
 use pelton_runtime::run::{Run, RunError, RunHandle};
@@ -71,6 +72,8 @@ pub(crate) struct JobDescription {
     pub tables: Vec<Arc<Table>>,
     /// By the engine's clock.
     pub started: Micros,
+    /// What keeps its tables from being read or written just now.
+    pub conditions: Conditions,
     /// Where it has checkpoints.
     pub checkpoints: Option<Watched>,
     /// Where it is started again when its engine is opened.
@@ -105,6 +108,15 @@ impl Job {
     pub(crate) fn new(description: JobDescription, inserts: Arc<Inserts>, handle: RunHandle) -> Job {
         let stage = Mutex::new(Stage::Running { handle, run: None, is_orphan: false });
         Job(Arc::new(Inner { description, inserts, stage }))
+    }
+
+    /// What keeps its tables from being read or written just now, while that is tried again: a server that does not answer, for example. Tables that are read
+    /// [together with other queries](crate::Engine) do not say so.
+    pub fn trouble(&self) -> Option<String> {
+        match self.state() {
+            JobState::Running => self.0.description.conditions.shown(),
+            JobState::Finished | JobState::Failed | JobState::Stopped => None,
+        }
     }
 
     /// Its number among the queries of the engine, as `SHOW JOBS` and `SHOW QUERIES` show it.

@@ -38,6 +38,8 @@ mod event_time;
 
 mod registered_rows;
 
+mod dead_letters;
+
 mod flink_options;
 
 mod emission;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pelton_connectors::Conditions;
 use pelton_plan::Catalog;
 use pelton_plan::pipeline::{LookupTable, Operator, Program};
 use pelton_runtime::adapt::KernelSlot;
@@ -138,6 +139,7 @@ impl Reloading {
 
     fn load(&self, table: &LookupTable) -> Result<lookups::Loaded, Error> {
         let surroundings = Surroundings {
+            conditions: &Conditions::default(),
             checkpointed: None,
             restored: None,
             catalog: &self.catalog,

@@ -65,7 +65,12 @@ impl SharedSources {
         let (shared, aggregations) = self.entry(table, settings);
         let mut exchange = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let open = |bell: &Bell, columns: &[usize]| {
-            let host = Host { waker: Some(bell.waker()), budget: budget.for_query(usize::MAX), committed_by: None };
+            let host = Host {
+                waker: Some(bell.waker()),
+                budget: budget.for_query(usize::MAX),
+                committed_by: None,
+                ..Host::default()
+            };
             table::open_columns(table, columns, settings, host)
         };
         let found = match exchange.upgrade() {

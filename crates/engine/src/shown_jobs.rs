@@ -63,7 +63,7 @@ fn row(job: &Job, zone: Zone) -> Vec<String> {
         progress.load.state_bytes.to_string(),
         checkpoint(&status, zone),
         status.error.unwrap_or_default(),
-        job.error().map(|error| error.to_string()).unwrap_or_default(),
+        job.error().map(|error| error.to_string()).or_else(|| job.trouble()).unwrap_or_default(),
         job.statement().to_owned(),
     ]
 }

@@ -399,6 +399,21 @@ pub(crate) fn may_share(table: &Table) -> bool {
     pelton_connectors::may_share(&connector_options(&table.definition))
 }
 
+/// The table that takes the rows of a table that do not fit it.
+pub(crate) fn dead_letter_table(table: &Table) -> Option<&str> {
+    pelton_connectors::dead_letter_table(&table.definition.options)
+}
+
+/// The error of the option that names it.
+pub(crate) fn dead_letters_refused(table: &Table, problem: String) -> Error {
+    refused(&table.definition, ConnectorError::option("on-error.dead-letter-table", problem))
+}
+
+/// The columns of a table that are written.
+pub(crate) fn written_schema(table: &Table) -> SchemaRef {
+    written_definition(table).physical_schema()
+}
+
 /// What happens to rows that do not fit a table.
 pub(crate) fn on_error(table: &Table) -> Result<OnError, Error> {
     let on_error = pelton_connectors::on_error(&connector_options(&table.definition));
@@ -461,9 +476,14 @@ pub(crate) fn check_sink(table: &Table, settings: &Settings) -> Result<(), Error
     pelton_connectors::check_sink(&sink_request(table, settings)).map_err(|error| refused(&table.definition, error))
 }
 
-fn sink_request(table: &Table, settings: &Settings) -> TableRequest {
+fn written_definition(table: &Table) -> TableDefinition {
     let mut written = table.definition.clone();
     written.columns.retain(|column| !matches!(column.kind, ColumnKind::Metadata { is_virtual: true, .. }));
+    written
+}
+
+fn sink_request(table: &Table, settings: &Settings) -> TableRequest {
+    let written = written_definition(table);
     let schema = written.physical_schema();
     let all = (0..schema.fields().len()).collect();
     request(&written, schema, all, None, settings)

@@ -186,7 +186,7 @@ impl RowDecoder {
             first_line,
             rows: 0,
             kept: None,
-            left_out: LeftOut::default(),
+            left_out: LeftOut::of_rows(self.on_error.keeps_all()),
             absent: vec![true; self.width],
         }
     }
@@ -268,6 +268,7 @@ impl RowDecoder {
             failures.push((self.failure(split, row, column, misfit), is_rejected));
         }
         failures.sort_by_key(|(failure, _)| failure.row.start);
+        let bytes_max = if self.on_error.keeps_all() { usize::MAX } else { ROW_BYTES_SHOWN_MAX };
         for (failure, is_rejected) in failures {
             if is_rejected && self.on_error == OnError::Fail {
                 return Err(self.error(progress, &failure));
@@ -275,7 +276,7 @@ impl RowDecoder {
             let mut left_out = std::mem::take(&mut progress.left_out);
             let row = || {
                 let row = &progress.bytes[failure.row.start as usize..failure.row.end as usize];
-                let row = String::from_utf8_lossy(&row[..row.len().min(ROW_BYTES_SHOWN_MAX)]).into_owned();
+                let row = String::from_utf8_lossy(&row[..row.len().min(bytes_max)]).into_owned();
                 RejectedRow { error: self.error(progress, &failure), row }
             };
             if is_rejected {

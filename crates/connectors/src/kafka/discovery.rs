@@ -15,6 +15,7 @@ use super::Topics;
 use super::client::{Context, Events, Properties, problem};
 use super::offsets::{Bounds, Resolver, Startup};
 use crate::ConnectorError;
+use crate::condition::Condition;
 use crate::io::inbox::Bell;
 use crate::io::runtime;
 use crate::options::{Options, parse_duration};
@@ -91,6 +92,7 @@ pub(super) struct Discovery {
     pub(super) properties: Properties,
     pub(super) findings: Sender<Finding>,
     pub(super) bell: Arc<Bell>,
+    pub(super) condition: Condition,
     /// Partitions that an earlier run has read, which are the first, and the next offset of each; without one it has ended.
     pub(super) resumed: Vec<(TopicPartition, Option<i64>)>,
 }
@@ -165,9 +167,13 @@ impl Discovery {
             };
             let found = runtime().spawn_blocking(move || search.run()).await;
             let problem = match found.expect("looking for partitions does not panic") {
-                Ok(found) => return Ok(found),
+                Ok(found) => {
+                    self.condition.clear();
+                    return Ok(found);
+                }
                 Err(problem) => problem,
             };
+            self.condition.set(&problem);
             attempts += 1;
             if attempts > retries_max {
                 let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };

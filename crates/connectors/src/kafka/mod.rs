@@ -176,12 +176,13 @@ pub(crate) fn begins_now(options: &Options) -> bool {
 const SINK_OPTIONS: [&str; 3] = ["sink.partitioner", "sink.delivery-guarantee", "sink.transactional-id-prefix"];
 
 /// Options that concern reading only, of a table that is written.
-const SCAN_OPTIONS: [&str; 5] = [
+const SCAN_OPTIONS: [&str; 6] = [
     "topic-pattern",
     "scan.topic-partition-discovery.interval",
     "connect.retries-max",
     "connect.backoff-max",
     "on-error",
+    "on-error.dead-letter-table",
 ];
 
 /// Makes options known that have no effect here.

@@ -17,6 +17,7 @@ use rdkafka::producer::{BaseRecord, Partitioner, Producer, ProducerContext, Thre
 
 use super::client::{Properties, problem, refused};
 use super::metadata::Written;
+use crate::condition::Condition;
 use crate::format::message::MessageEncoder;
 use crate::options::Options;
 use crate::{ConnectorError, TableRequest};
@@ -150,13 +151,18 @@ impl Confirmations {
 #[derive(Clone)]
 struct SinkContext {
     confirmations: Arc<Confirmations>,
+    condition: Condition,
     spread: Option<Arc<SpreadPartitioner>>,
 }
 
 impl ClientContext for SinkContext {
     fn log(&self, _level: RDKafkaLogLevel, _facility: &str, _message: &str) {}
 
-    fn error(&self, _error: KafkaError, _reason: &str) {}
+    fn error(&self, error: KafkaError, reason: &str) {
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
+            self.condition.set(reason);
+        }
+    }
 }
 
 impl ProducerContext<SpreadPartitioner> for SinkContext {
@@ -164,7 +170,10 @@ impl ProducerContext<SpreadPartitioner> for SinkContext {
 
     fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
         let (message, problem) = match result {
-            Ok(message) => (message, None),
+            Ok(message) => {
+                self.condition.clear();
+                (message, None)
+            }
             Err((error, message)) => (message, Some(problem(error))),
         };
         self.confirmations.settle(message.payload_len() + message.key_len(), problem);
@@ -256,7 +265,11 @@ pub(super) fn open(
         // Else messages without a key do not get to the partitioner.
         config.set("sticky.partitioning.linger.ms", "0");
     }
-    let context = SinkContext { confirmations: confirmations.clone(), spread };
+    let context = SinkContext {
+        confirmations: confirmations.clone(),
+        condition: request.host.conditions.of(&request.name),
+        spread,
+    };
     let producer = config.create_with_context(context).map_err(refused)?;
     Ok(KafkaSink {
         place: format!("topic '{}'", shape.topic),

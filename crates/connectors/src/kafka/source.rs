@@ -103,6 +103,7 @@ pub(super) fn open(
         properties: properties.clone(),
         findings: sender,
         bell: bell.clone(),
+        condition: request.host.conditions.of(&request.name),
         resumed: Vec::new(),
     };
     Ok(KafkaSource {

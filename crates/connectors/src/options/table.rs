@@ -200,6 +200,14 @@ const ON_ERROR: OptionEntry = option(
     "What happens to a row that does not fit the table: the query fails, or the row is skipped and counted.",
 );
 
+const DEAD_LETTER_TABLE: OptionEntry = option(
+    "on-error.dead-letter-table",
+    Text,
+    "",
+    Read,
+    "The table that takes rows that are skipped. Needs `on-error` = `skip`.",
+);
+
 const FILESYSTEM: &[OptionEntry] = &[
     option(
         "path",
@@ -216,6 +224,7 @@ const FILESYSTEM: &[OptionEntry] = &[
         "The format of the files: `.csv` and `.tsv` are CSV, `.json`, `.jsonl` and `.ndjson` JSON, `.parquet` Parquet, each also with `.gz` or `.zst` behind it.",
     ),
     ON_ERROR,
+    DEAD_LETTER_TABLE,
     option("source.monitor-interval", Duration, "", Read, "Not supported: a directory is read once."),
 ];
 
@@ -249,6 +258,7 @@ const TCP: &[OptionEntry] = &[
     option("connect.backoff-max", Duration, "10 s", Both, "The longest pause between two attempts to connect."),
     option("write.timeout", Duration, "1 min", Write, "A peer that takes no bytes for so long counts as gone."),
     ON_ERROR,
+    DEAD_LETTER_TABLE,
 ];
 
 const RATE: OptionEntry = option(

@@ -27,6 +27,7 @@ impl Endpoint {
             let error = match attempt {
                 Ok(Ok(stream)) => {
                     prepare(&stream);
+                    self.condition.clear();
                     return Ok(stream);
                 }
                 Ok(Err(error)) => error,
@@ -37,6 +38,7 @@ impl Endpoint {
                 let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
                 return Err(format!("{error}; it was tried {times}, as 'connect.retries-max' says"));
             }
+            self.condition.set(&format!("{}: {error}", self.place()));
             sleep(backoff.min(self.backoff_max)).await;
             backoff *= 2;
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use pelton_runtime::sink::Sink;
 
+use crate::condition::Condition;
 use crate::filesystem::text_source::{TextReading, check_raw};
 use crate::format::{Format, FormatName, TextFormat};
 use crate::io::runtime;
@@ -32,6 +33,7 @@ struct Endpoint {
     retries_max: u32,
     /// Between two attempts, at most.
     backoff_max: Duration,
+    condition: Condition,
 }
 
 /// Who waits for whom.
@@ -57,7 +59,7 @@ const NEWLINE: u8 = b'\n';
 const LOOPBACK: &str = "127.0.0.1";
 
 impl Endpoint {
-    fn of(options: &Options) -> Result<Endpoint, ConnectorError> {
+    fn of(request: &TableRequest, options: &Options) -> Result<Endpoint, ConnectorError> {
         let mode = options.choice("mode", &[("connect", Mode::Connect), ("listen", Mode::Listen)])?;
         let mode = mode.unwrap_or(Mode::Connect);
         let hostname = match mode {
@@ -83,6 +85,7 @@ impl Endpoint {
             retries_max: options
                 .or_default("connect.retries-max", options.number("connect.retries-max")?, |text| text.parse().ok()),
             backoff_max: options.or_default("connect.backoff-max", backoff_max, parse_duration),
+            condition: request.host.conditions.of(&request.name),
         })
     }
 
@@ -126,7 +129,7 @@ fn text_format(request: &TableRequest, options: &Options) -> Result<TextFormat, 
 
 /// Reads what a table's options say that is read.
 pub(crate) fn source<'a>(request: &'a TableRequest, options: &'a Options) -> Result<Opening<'a>, ConnectorError> {
-    let endpoint = Endpoint::of(options)?;
+    let endpoint = Endpoint::of(request, options)?;
     let connections_max = options.number("connections-max")?;
     let connections_max = options.or_default("connections-max", connections_max, |text| text.parse().ok());
     // It concerns writing only, of the same table.
@@ -137,7 +140,7 @@ pub(crate) fn source<'a>(request: &'a TableRequest, options: &'a Options) -> Res
 
 /// Reads what a table's options say that is written.
 pub(crate) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Result<Open<'a, dyn Sink>, ConnectorError> {
-    let endpoint = Endpoint::of(options)?;
+    let endpoint = Endpoint::of(request, options)?;
     // It concerns reading only, of the same table.
     options.number::<usize>("connections-max")?;
     let timeout = options.or_default("write.timeout", options.duration("write.timeout")?, parse_duration);

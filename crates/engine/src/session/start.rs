@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pelton_connectors::Conditions;
 use pelton_plan::pipeline::{Output, OutputTarget, Program};
 use pelton_plan::query::Planned;
 use pelton_plan::{Catalog, PlanError};
@@ -94,18 +95,7 @@ impl Session {
         let settings = Settings::of(&snapshot.catalog);
         emission::check(&program, &settings)?;
         let entry = Entry::of(self, &program, &settings);
-        let surroundings = Surroundings {
-            name: &entry.name,
-            catalog: &snapshot.catalog,
-            program_tables: &snapshot.program_tables,
-            settings: &settings,
-            pool: &entry.pool,
-            late: &entry.late,
-            shared_sources: &entry.shared_sources,
-            budget: &entry.budget,
-            checkpointed: None,
-            restored: from.map(|snapshot| ("of the program", snapshot)),
-        };
+        let surroundings = entry.surroundings(&snapshot, &settings, from);
         let (tables, written) = (tables_of(&program), written_tables(&program));
         let job_name = |known: &Known| {
             // Rows of a SELECT are read from its query.
@@ -142,7 +132,9 @@ impl Session {
                 let tables = tables.iter().filter_map(|table| snapshot.catalog.declared(table).cloned()).collect();
                 let (id, statement, started) = (entry.number, statement.to_owned(), known.now());
                 let journal = record.as_ref().and_then(|_| self.engine().journal().cloned());
-                let description = JobDescription { id, name, statement, tables, started, checkpoints, journal };
+                let conditions = entry.conditions.clone();
+                let description =
+                    JobDescription { id, name, statement, tables, started, conditions, checkpoints, journal };
                 known.register_job(&mut query, description);
             }
             query
@@ -219,6 +211,7 @@ struct Entry<'a> {
     late: LateLog,
     shared_sources: SharedSources,
     budget: Budget,
+    conditions: Conditions,
 }
 
 impl Entry<'_> {
@@ -239,6 +232,29 @@ impl Entry<'_> {
             late,
             shared_sources: known.shared_sources.clone(),
             budget: known.budget.clone(),
+            conditions: Conditions::default(),
+        }
+    }
+
+    /// What the query is started against: without checkpoints, and from a snapshot of the program where there is one.
+    fn surroundings<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        settings: &'a Settings,
+        from: Option<&'a RunSnapshot>,
+    ) -> Surroundings<'a> {
+        Surroundings {
+            name: &self.name,
+            catalog: &snapshot.catalog,
+            program_tables: &snapshot.program_tables,
+            settings,
+            pool: &self.pool,
+            late: &self.late,
+            shared_sources: &self.shared_sources,
+            budget: &self.budget,
+            conditions: &self.conditions,
+            checkpointed: None,
+            restored: from.map(|snapshot| ("of the program", snapshot)),
         }
     }
 

@@ -202,6 +202,11 @@ impl Absent {
 }
 
 impl LeftOut {
+    /// Nothing yet, of rows of which all that are rejected are kept, if `keeps_all`.
+    pub fn of_rows(keeps_all: bool) -> LeftOut {
+        LeftOut { rejected: Undecoded { keeps_all, ..Undecoded::default() }, ..LeftOut::default() }
+    }
+
     /// Whether nothing was left out.
     pub fn is_empty(&self) -> bool {
         self.rejected.count == 0 && self.nulled.count == 0 && self.dropped_count == 0
@@ -222,8 +227,10 @@ impl LeftOut {
 pub struct Undecoded {
     /// How many.
     pub count: u64,
-    /// The first of them with their rows, at most [`Undecoded::KEPT_MAX`].
+    /// The first of them with their rows, at most [`Undecoded::KEPT_MAX`], or all.
     pub first: Vec<RejectedRow>,
+    /// Whether all are kept, for who takes them out again.
+    pub keeps_all: bool,
 }
 
 impl Undecoded {
@@ -233,14 +240,15 @@ impl Undecoded {
     /// Counts one more.
     pub fn push(&mut self, row: impl FnOnce() -> RejectedRow) {
         self.count += 1;
-        if self.first.len() < Undecoded::KEPT_MAX {
+        if self.keeps_all || self.first.len() < Undecoded::KEPT_MAX {
             self.first.push(row());
         }
     }
 
     fn add(&mut self, later: Undecoded) {
         self.count += later.count;
-        let room = Undecoded::KEPT_MAX.saturating_sub(self.first.len());
+        let kept_max = if self.keeps_all { usize::MAX } else { Undecoded::KEPT_MAX };
+        let room = kept_max.saturating_sub(self.first.len());
         self.first.extend(later.first.into_iter().take(room));
     }
 }

@@ -1,7 +1,7 @@
 //! Brokers that are away, and messages that do not fit.
 
 use pelton::Session;
-use pelton_testkit::kafka_broker::{Broker, Sent, broker};
+use pelton_testkit::kafka_broker::{Broker, Sent, broker, shown};
 
 use crate::{all, create, definition, execute, next, send, topic};
 
@@ -45,6 +45,23 @@ fn a_message_that_does_not_fit_is_named_or_left_out() {
             format!("{place} 4, column 'a': '{{\"a\": 2}} {{\"a\": 3}}' has 2 rows, and a message is one row"),
         ]
     );
+}
+
+#[test]
+fn messages_that_do_not_fit_go_to_a_topic_of_their_own() {
+    let Some(broker) = broker() else { return };
+    let (from, letters) = (topic(broker, 1), topic(broker, 1));
+    send(broker, &from, 0, &["1", "one", "2"]);
+    let session = Session::new();
+    execute(
+        &session,
+        &definition("letters", broker, "place STRING, position BIGINT, row STRING", &letters, "'format' = 'csv'"),
+    );
+    let options = format!("'format' = 'csv', 'on-error' = 'skip', 'on-error.dead-letter-table' = 'letters', {BOUNDED}");
+    create(&session, broker, "a INT", &from, &options);
+    assert_eq!(all(&session, "SELECT a FROM t"), ["1", "2"]);
+    let place = format!("topic '{from}', partition 0");
+    crate::until(|| broker.read(&letters).iter().map(shown).eq([format!("0|-|\"{place}\",1,one")]));
 }
 
 #[test]
@@ -116,10 +133,14 @@ fn a_broker_that_goes_and_comes_again_is_waited_for() {
     let job = session.sql("INSERT INTO u SELECT a + 1 FROM t").unwrap();
     assert_eq!(next(&mut query, 1), ["1"]);
     broker.kill();
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    let session_job = job.job().unwrap();
+    crate::until(|| session_job.trouble().is_some());
+    let trouble = session_job.trouble().unwrap();
+    assert!(trouble.starts_with("table 't'") || trouble.starts_with("table 'u'"), "{trouble}");
     broker.resume();
     broker.send(&topic, [Sent::new(0, "2")]);
     assert_eq!(next(&mut query, 1), ["2"]);
     crate::until(|| broker.read(&out).len() == 2);
+    crate::until(|| session_job.trouble().is_none());
     drop(job);
 }

@@ -52,7 +52,7 @@ impl Halves<'_> {
     /// The first message that is wrong, unless such are left out. [`SourceError::Row`] has its index in the place of a line.
     pub(super) fn decode(&self) -> Result<DecodedColumns, SourceError> {
         let mut parts = Vec::new();
-        let mut left_out = LeftOut::default();
+        let mut left_out = LeftOut::of_rows(self.on_error.keeps_all());
         self.add(0, self.ends.len(), &mut parts, &mut left_out)?;
         let rows = self.ends.len();
         let are_wrong = parts.iter().any(|(part, _)| part.is_none());

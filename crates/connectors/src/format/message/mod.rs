@@ -276,7 +276,7 @@ impl TextMessages<'_> {
     fn nothing(&self, rows: usize) -> DecodedColumns {
         let null = |field: &arrow::datatypes::FieldRef| new_null_array(field.data_type(), rows);
         let columns = self.decoder.schema.fields().iter().map(null).collect();
-        DecodedColumns { columns, rows, kept: None, left_out: LeftOut::default() }
+        DecodedColumns { columns, rows, kept: None, left_out: LeftOut::of_rows(self.decoder.on_error.keeps_all()) }
     }
 }
 

@@ -9,6 +9,7 @@ use super::protobuf::ProtobufFormat;
 use super::raw::RawFormat;
 use crate::ConnectorError;
 use crate::format::csv::IGNORE_FIRST_LINE;
+use crate::format::on_error::DEAD_LETTER_TABLE;
 use crate::format::{Format, TextFormat, TextKind};
 use crate::options::{Options, one_of};
 
@@ -46,8 +47,10 @@ impl MessageFormat {
             let value = options.text(&format!("{prefix}{own}")).expect("it is among the names");
             values.insert(own.to_owned(), value.to_owned());
         }
-        if let Some(on_error) = options.text("on-error") {
-            values.insert("on-error".to_owned(), on_error.to_owned());
+        for name in ["on-error", DEAD_LETTER_TABLE] {
+            if let Some(value) = options.text(name) {
+                values.insert(name.to_owned(), value.to_owned());
+            }
         }
         values.insert("format".to_owned(), name.to_owned());
         let sided = Sided { prefix, values };
@@ -145,7 +148,7 @@ impl Sided {
 
     /// An error with the names that the options have in the table.
     fn prefixed(&self, error: ConnectorError) -> ConnectorError {
-        let full = |option: String| match self.values.contains_key(&option) && option != "on-error" {
+        let full = |option: String| match self.values.contains_key(&option) && !option.starts_with("on-error") {
             true => format!("{}{option}", self.prefix),
             false => option,
         };

@@ -79,7 +79,8 @@ impl RawDecoder {
     /// Where one is no such value, and such are not left out.
     pub(crate) fn decode(&self, bytes: Vec<u8>, ends: &[u32]) -> Result<DecodedColumns, SourceError> {
         let rows = ends.len();
-        let mut decoded = DecodedColumns { columns: Vec::new(), rows, kept: None, left_out: LeftOut::default() };
+        let left_out = LeftOut::of_rows(self.format.on_error.keeps_all());
+        let mut decoded = DecodedColumns { columns: Vec::new(), rows, kept: None, left_out };
         let Some(field) = self.schema.fields().first() else { return Ok(decoded) };
         let starts = [0].into_iter().chain(ends.iter().copied());
         let messages = starts.zip(ends).map(|(start, &end)| &bytes[start as usize..end as usize]);

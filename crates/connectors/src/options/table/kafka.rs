@@ -2,7 +2,7 @@
 
 use super::Kind::{Choice, Duration, Number, Text};
 use super::Use::{Both, Read, Write};
-use super::{MESSAGE_FORMAT_NAMES, ON_ERROR, OptionEntry, option};
+use super::{DEAD_LETTER_TABLE, MESSAGE_FORMAT_NAMES, ON_ERROR, OptionEntry, option};
 
 pub(super) const KAFKA: &[OptionEntry] = &[
     option(
@@ -143,4 +143,5 @@ pub(super) const KAFKA: &[OptionEntry] = &[
     ),
     option("connect.backoff-max", Duration, "10 s", Read, "The longest pause between two attempts."),
     ON_ERROR,
+    DEAD_LETTER_TABLE,
 ];
