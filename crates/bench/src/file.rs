@@ -30,6 +30,7 @@
 //! the reference `duckdb` is that.
 //!
 //! Cases of `queries` are drawn over how many there are, or with a line `over PARAMETER` over that number, which the cases give.
+//! With a line `compare checkpoints`, queries that have a checkpoint each second are compared with queries that have none.
 //! With a line `compare sharing`, queries that read their tables together are compared with queries that read them alone; the tables have no end.
 //!
 //! A course has a line `rows` with the number of rows that pass, the table's over and over, and lines `steps COLUMN SHARE…`: in as many steps, which
@@ -145,6 +146,15 @@ impl CourseShape {
     }
 }
 
+/// What queries are compared in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// Whether they read tables together.
+    Sharing,
+    /// Whether they have a checkpoint each second.
+    Checkpoints,
+}
+
 /// One benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Benchmark {
@@ -170,8 +180,8 @@ pub struct Benchmark {
     pub with_auto: bool,
     /// What queries are drawn over, where it is not their number.
     pub over: Option<String>,
-    /// Whether queries that read tables together are compared with queries that read them alone.
-    pub compares_sharing: bool,
+    /// What queries are compared in, instead of policies.
+    pub compares: Option<Comparison>,
     /// Of a course.
     pub course: CourseShape,
     /// Sizes and parameters, at least one.
@@ -240,7 +250,7 @@ impl Benchmark {
             with_windows: None,
             with_auto: false,
             over: None,
-            compares_sharing: false,
+            compares: None,
             course: CourseShape::default(),
             cases: Vec::new(),
             setup: lines[setup + 1..prepare.unwrap_or(before_duckdb)].join("\n"),
@@ -286,7 +296,8 @@ impl Benchmark {
             "with" if rest == "apart" => self.with_windows = Some("apart"),
             "with" if rest == "auto" => self.with_auto = true,
             "over" => self.over = Some(rest.to_string()),
-            "compare" if rest == "sharing" => self.compares_sharing = true,
+            "compare" if rest == "sharing" => self.compares = Some(Comparison::Sharing),
+            "compare" if rest == "checkpoints" => self.compares = Some(Comparison::Checkpoints),
             "reads" => {
                 self.table = words.next().ok_or("reads needs a table and its columns")?;
                 self.columns = words.collect();

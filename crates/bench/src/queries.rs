@@ -1,16 +1,16 @@
 //! Many queries at once, under each policy: how many rows they get through together, and how long their results take. Where a benchmark has queries of several
 //! kinds, that of each kind.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pelton::progress::Progress;
 use pelton::{Outcome, Prepared, Query, Session};
 use pelton_runtime::policy::PolicyName;
 
-use super::file::{Benchmark, Case};
+use super::file::{Benchmark, Case, Comparison};
 use super::plot::Picture;
-use super::report::{Crowd, Figure};
+use super::report::{Crowd, Figure, Samples, Wait};
 use super::{Arguments, BenchError};
 
 /// What is shown is of these shares of a run: queries start one after the other, and are compiled, before it, and end one after the other behind it.
@@ -32,6 +32,8 @@ pub(super) struct Shown {
     pub decision_ns: f64,
     /// and how long all that choosing took, of the time of tasks.
     pub deciding_share: f64,
+    /// For how long a checkpoint kept anything from being read, at most.
+    pub pause_ms: Option<f64>,
 }
 
 /// How the queries of a run are executed.
@@ -41,27 +43,35 @@ pub(super) struct Side {
     pub data_passing: &'static str,
     /// Whether they read tables together: then these have no end.
     pub sharing: Option<bool>,
+    /// Whether they have a checkpoint each second.
+    pub has_checkpoints: bool,
 }
 
 impl Default for Side {
     fn default() -> Side {
-        Side { policy: PolicyName::default(), data_passing: "blocks", sharing: None }
+        Side { policy: PolicyName::default(), data_passing: "blocks", sharing: None, has_checkpoints: false }
     }
 }
 
-/// With a line `compare sharing` queries that read their tables together, against queries that read them alone: the tables have no end. Else the policies in turn, or the `policies` that a case names, with commas between. It says how many `queries` there are.
+/// With a line `compare sharing` queries that read their tables together, against queries that read them alone: the tables have no end. With `compare checkpoints` queries
+/// that have a checkpoint each second, against queries without. Else the policies in turn, or the `policies` that a case names, with commas between. It says how many `queries` there are.
 pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
-    let sides = match benchmark.compares_sharing {
-        true => [("shared", true), ("alone", false)]
+    let sides = match benchmark.compares {
+        Some(Comparison::Sharing) => [("shared", true), ("alone", false)]
             .map(|(name, sharing)| (name, Side { sharing: Some(sharing), ..Side::default() }))
             .to_vec(),
-        false => policies(case),
+        Some(Comparison::Checkpoints) => [("checkpoints", true), ("without", false)]
+            .map(|(name, has_checkpoints)| (name, Side { has_checkpoints, ..Side::default() }))
+            .to_vec(),
+        None => policies(case),
     };
+    let mut pauses_ms = Samples::default();
     let mut crowds: Vec<Vec<Crowd>> = sides.iter().map(|_| Vec::new()).collect();
     for repetition in 0..arguments.repeat.max(1) {
         for index in in_turn(sides.len(), repetition) {
             let ((name, side), crowds) = (sides[index], &mut crowds[index]);
             let shown = run(benchmark, case, arguments, side)?;
+            pauses_ms.0.extend(shown.iter().filter_map(|(_, shown)| shown.pause_ms));
             if crowds.is_empty() {
                 let crowd = |(kind, _): &(String, _)| Crowd::new(benchmark, case, kind, name, arguments.workers);
                 crowds.extend(shown.iter().map(crowd));
@@ -69,12 +79,18 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
             crowds.iter_mut().zip(shown).for_each(|(crowd, (_, shown))| crowd.add(shown));
         }
     }
-    if let (true, [shared, alone]) = (benchmark.compares_sharing, &mut crowds[..]) {
-        for (shared, alone) in shared.iter_mut().zip(alone) {
-            shared.ratio_to = Some(("alone", shared.rows_per_s.median() / alone.rows_per_s.median()));
+    if let (true, [one, other]) = (benchmark.compares.is_some(), &mut crowds[..]) {
+        for (one, other) in one.iter_mut().zip(other) {
+            one.ratio_to = Some((sides[1].0, one.rows_per_s.median() / other.rows_per_s.median()));
         }
     }
-    Ok(crowds.into_iter().flatten().map(Figure::Crowd).collect())
+    let mut figures: Vec<Figure> = crowds.into_iter().flatten().map(Figure::Crowd).collect();
+    if !pauses_ms.0.is_empty() {
+        let (bench, case) = (benchmark.name.clone(), case.name.clone());
+        let waited_for = "longest pause for a checkpoint".to_owned();
+        figures.push(Figure::Wait(Wait { bench, case, waited_for, workers: arguments.workers, samples_ms: pauses_ms }));
+    }
+    Ok(figures)
 }
 
 /// The policies of a case, and the default one once more where these are all.
@@ -151,6 +167,11 @@ pub(super) fn run(
     if let Some(sharing) = side.sharing {
         session.set("pelton.sharing", if sharing { "on" } else { "off" })?;
     }
+    let folder = side.has_checkpoints.then(CheckpointFolder::new);
+    if let Some(CheckpointFolder(path)) = &folder {
+        session.set("execution.checkpointing.dir", &path.display().to_string())?;
+        session.set("execution.checkpointing.interval", "1 s")?;
+    }
     for statement in session.prepare(&statements.setup)? {
         session.execute(&statement)?;
     }
@@ -179,6 +200,11 @@ pub(super) fn run(
         let rate = case.number(&if kind.is_empty() { "rate".to_owned() } else { format!("{kind}_rate") });
         shown.push((kind, show(&from, &until, rate.filter(|_| is_paced(case)))?));
     }
+    if side.has_checkpoints {
+        let statuses = session.engine().jobs().into_iter().filter_map(|job| job.checkpoints());
+        let pauses = statuses.map(|status| status.pause_max.as_secs_f64() * 1e3);
+        shown[0].1.pause_ms = pauses.reduce(f64::max);
+    }
     for query in kinds.into_iter().flatten() {
         if side.sharing.is_some() {
             query.control().abort();
@@ -186,6 +212,22 @@ pub(super) fn run(
         query.wait()?;
     }
     Ok(shown)
+}
+
+/// Where checkpoints are kept while a case runs.
+struct CheckpointFolder(PathBuf);
+
+impl CheckpointFolder {
+    fn new() -> CheckpointFolder {
+        CheckpointFolder(std::env::temp_dir().join(format!("pelton-bench-checkpoints-{}", std::process::id())))
+    }
+}
+
+impl Drop for CheckpointFolder {
+    fn drop(&mut self) {
+        // What stays behind is in a directory for such files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// The text of one of many queries: `${number}` is its number, from 0, and of each `${one of: a | b | c}` one stands there, in turn.
@@ -231,6 +273,7 @@ fn show(from: &[Progress], until: &[Progress], rate: Option<usize>) -> Result<Sh
         behind_ms: behind_s * 1e3,
         decision_ns: deciding_ns / decisions,
         deciding_share: deciding_ns / busy_ns,
+        pause_ms: None,
     })
 }
 

@@ -92,6 +92,7 @@ impl Coordinator {
                 let mut progress = self.watched.lock();
                 progress.status.completed += 1;
                 progress.status.error = None;
+                progress.status.pause_max = progress.status.pause_max.max(pause);
                 progress.status.last = Some(LastCheckpoint {
                     id: written.id,
                     completed: SystemTime::now(),

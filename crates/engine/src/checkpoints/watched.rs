@@ -12,6 +12,8 @@ pub struct CheckpointStatus {
     pub failed: u64,
     /// The last that was written.
     pub last: Option<LastCheckpoint>,
+    /// The longest time for which nothing was read.
+    pub pause_max: Duration,
     /// Why the last one that failed did, where none was written since.
     pub error: Option<String>,
     /// The number of the checkpoint that the job went on from.
