@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pelton_plan::Catalog;
@@ -26,6 +27,8 @@ pub(crate) struct Journal {
     directory: PathBuf,
     store: LocalStore,
     written: Mutex<Written>,
+    /// What is executed is in the script already.
+    is_replaying: AtomicBool,
 }
 
 /// What `catalog.sql` says.
@@ -61,12 +64,17 @@ impl Journal {
     /// Where it cannot be.
     pub fn open(directory: &Path) -> Result<Journal, Error> {
         let store = LocalStore::open(directory).map_err(|error| unreadable(directory, &error))?;
-        Ok(Journal { directory: directory.to_owned(), store, written: Mutex::default() })
+        Ok(Journal { directory: directory.to_owned(), store, written: Mutex::default(), is_replaying: AtomicBool::new(true) })
     }
 
     /// Where the checkpoints of its jobs are.
     pub fn checkpoints(&self) -> PathBuf {
         self.directory.join(CHECKPOINTS)
+    }
+
+    /// Writes what changes from now on: the script has been executed.
+    pub fn begin(&self) {
+        self.is_replaying.store(false, Ordering::SeqCst);
     }
 
     /// The script of tables, views and settings; empty where there is none.
@@ -158,6 +166,10 @@ impl Journal {
     }
 
     fn write(&self, written: &Written) -> Result<(), Error> {
+        // A process that ends meanwhile leaves the whole script.
+        if self.is_replaying.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let quoted = |text: &str| text.replace('\'', "''");
         let mut script = String::from("-- Written by Pelton: it is read when the engine is opened.\n");
         for (key, value) in &written.settings {

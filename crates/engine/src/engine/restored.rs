@@ -23,6 +23,7 @@ pub(super) fn define(engine: &Engine, script: &str) -> Result<(), Error> {
             _ => left = failed,
         }
     }
+    engine.journal().into_iter().for_each(|journal| journal.begin());
     Ok(())
 }
 
