@@ -1,7 +1,7 @@
 //! Snapshots of a run's operators.
 //!
-//! Checkpoints will take them at a barrier behind a block of every source, when all blocks before it have been computed, and recovery will give them to a
-//! run of the same graph before its first block. Neither is there yet: tests ask for them, and let runs go on with state that is made anew, or that another run had.
+//! A checkpoint has the snapshots of all operators at a cut ([`crate::checkpoint`]). Here tests ask for one operator's, and let it go on with state that is made anew, or that
+//! another run had.
 
 pub use pelton_state::snapshot::SnapshotError;
 

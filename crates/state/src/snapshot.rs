@@ -1,7 +1,7 @@
 //! Snapshots: state as bytes, from which the same state is made again.
 //!
-//! A checkpoint will ask each operator of a run for its snapshot at a barrier, behind a block of every source, and recovery will read it into
-//! the operator of a run that has not begun. Until then only tests do. What is written is what the state is, and not how it is kept: there are
+//! A checkpoint asks each operator of a run for its snapshot at a cut, when nothing is under way, and recovery reads it into the operator of a run that has not begun. What is
+//! written is what the state is, and not how it is kept: there are
 //! no addresses in it, no places of entries and no numbers of workers, so that tables choose anew how they find their groups, and what several workers
 //! had may be given to one. What groups hold is written column by column.
 //!

@@ -64,7 +64,12 @@ impl Journal {
     /// Where it cannot be.
     pub fn open(directory: &Path) -> Result<Journal, Error> {
         let store = LocalStore::open(directory).map_err(|error| unreadable(directory, &error))?;
-        Ok(Journal { directory: directory.to_owned(), store, written: Mutex::default(), is_replaying: AtomicBool::new(true) })
+        Ok(Journal {
+            directory: directory.to_owned(),
+            store,
+            written: Mutex::default(),
+            is_replaying: AtomicBool::new(true),
+        })
     }
 
     /// Where the checkpoints of its jobs are.
