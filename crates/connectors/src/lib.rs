@@ -101,6 +101,18 @@ const CONNECTORS: &[(&str, Connector)] = &[
     ("kafka", Connector::Kafka),
 ];
 
+/// Whether a table with these options is read on from where it was when a job goes on from a checkpoint. Of pipes that is not known before they are opened.
+pub fn is_read_on(options: &BTreeMap<String, String>) -> bool {
+    let is_replayed = options.get("replay").is_some_and(|value| value != "none");
+    let connector = Connector::of(&Options::new(options));
+    !is_replayed && connector.is_ok_and(|connector| connector != Connector::Tcp)
+}
+
+/// Whether a table with these options gets each row of a job with checkpoints once, and not again after a failure.
+pub fn commits_rows(options: &BTreeMap<String, String>) -> bool {
+    Connector::of(&Options::new(options)).is_ok_and(|connector| connector == Connector::Filesystem)
+}
+
 impl Connector {
     fn of(options: &Options) -> Result<Connector, ConnectorError> {
         options.required("connector", "filesystem")?;

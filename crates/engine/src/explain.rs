@@ -36,6 +36,10 @@ pub(crate) fn explain(
     if !shared.is_empty() {
         sections.push(("sharing", shared.join("\n")));
     }
+    let delivery = delivery(program, settings, catalog, program_tables)?;
+    if !delivery.is_empty() {
+        sections.push(("delivery", delivery.join("\n")));
+    }
     let mut notes = pelton_plan::explain::portability(planned);
     if let Some((how, note)) = emission::explained(program, settings) {
         sections.push(("emission", how));
@@ -46,6 +50,44 @@ pub(crate) fn explain(
     }
     let section = |(title, body): (&str, String)| format!("== {title} ==\n{}\n", body.trim_end());
     Ok(sections.into_iter().map(section).collect::<Vec<_>>().join("\n"))
+}
+
+/// What becomes of the rows of each table when a job goes on from a checkpoint, where it has any.
+fn delivery(
+    program: &Program,
+    settings: &Settings,
+    catalog: &Catalog,
+    program_tables: &ProgramTables,
+) -> Result<Vec<String>, Error> {
+    let mut lines = Vec::new();
+    if settings.checkpoint_directory.is_none() {
+        return Ok(lines);
+    }
+    for opened in table::opened(program, catalog, program_tables) {
+        lines.push(match opened? {
+            Opened::Output(output, Destination::Table(found)) => {
+                let is_once = pelton_connectors::commits_rows(&found.definition.options);
+                let delivery = if is_once { "exactly once" } else { "at least once" };
+                format!("rows are written to {} {delivery}", output.name())
+            }
+            Opened::Output(output, Destination::Pulled(_)) => {
+                format!("rows are written to {} at least once", output.name())
+            }
+            Opened::Source(used, Origin::Table(found)) => {
+                match pelton_connectors::is_read_on(&found.definition.options) {
+                    true => format!("{} is read on from where it was", used.table),
+                    false => format!("rows of {} that came after a checkpoint are lost with the process", used.table),
+                }
+            }
+            Opened::Source(used, Origin::Pushed(_)) => {
+                format!("rows of {} that came after a checkpoint are lost with the process", used.table)
+            }
+            // A query has no checkpoints.
+            Opened::Output(_, Destination::Result) => return Ok(Vec::new()),
+            Opened::Source(..) | Opened::Lookup(_) => continue,
+        });
+    }
+    Ok(lines)
 }
 
 /// The tables that the program would read together with queries that run, with these.

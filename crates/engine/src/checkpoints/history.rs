@@ -200,3 +200,6 @@ impl Checkpoints {
         CheckpointError { place, problem: problem.to_string() }
     }
 }
+
+#[cfg(test)]
+mod tests;

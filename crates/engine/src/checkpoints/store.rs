@@ -50,6 +50,13 @@ impl LocalStore {
     /// Where it cannot be made.
     pub fn open(directory: &Path) -> io::Result<LocalStore> {
         fs::create_dir_all(directory)?;
+        // Those that a process was writing when it was killed.
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                fs::remove_file(entry.path())?;
+            }
+        }
         Ok(LocalStore { directory: directory.to_owned() })
     }
 
