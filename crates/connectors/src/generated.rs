@@ -7,7 +7,9 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, TimestampMillisecondArray};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use chrono::{DateTime, NaiveDateTime, Utc};
+use pelton_data::Micros;
 use pelton_data::column::{logical_type, sql_name};
+use pelton_data::time::WATERMARK_MIN;
 use pelton_runtime::source::{Decoded, LeftOut, Position, Read, Source, SourceError};
 
 use crate::options::Options;
@@ -22,6 +24,11 @@ pub(crate) const BASE_TIME_DEFAULT_MS: i64 = 1_436_918_400_000;
 pub(crate) trait Generator: Send + Sync {
     /// The wanted columns of the rows with these numbers.
     fn columns(&self, rows: Range<u64>) -> Vec<ArrayRef>;
+
+    /// The largest event time of all rows before this one, where that is known without a look at them.
+    fn times_before(&self, _row: u64) -> Option<Micros> {
+        None
+    }
 }
 
 /// A column of type BIGINT.
@@ -98,6 +105,10 @@ impl<G: Generator + 'static> Source for GeneratedSource<G> {
 
     fn position(&self, _partition: usize) -> Option<Position> {
         Some(Position::of_row(self.next_row))
+    }
+
+    fn times_before(&self, _partition: usize) -> Option<Micros> {
+        self.generator.times_before(self.next_row)
     }
 
     fn seek(&mut self, _partition: usize, position: Position) {
@@ -240,6 +251,11 @@ impl EventTimes {
     /// Events per second of event time.
     pub(crate) fn per_second(&self) -> u64 {
         self.per_second.get()
+    }
+
+    /// When the last event before `number` happens, in microseconds; the least time where there is none.
+    pub(crate) fn before(&self, number: u64) -> Micros {
+        number.checked_sub(1).map_or(WATERMARK_MIN, |last| self.at_ms(last) * 1_000)
     }
 
     /// When event `number` happens, in milliseconds since 1970: its part of the seconds since the base, rounded down.

@@ -79,10 +79,16 @@ impl SharedSources {
                 let all: Vec<usize> = (0..table.physical.fields().len()).collect();
                 let time = table::event_time(table);
                 let mut columns = if table::has_positions(table) { used.columns.clone() } else { all };
-                columns.extend(time.map(|time| time.index).filter(|column| !columns.contains(column)));
-                columns.sort_unstable();
                 let bell = Bell::default();
-                Exchange::new(&used.table, open(&bell, &columns)?, (&columns, time), bell, budget.clone())
+                let mut source = open(&bell, &columns)?;
+                let unread = time.map(|time| time.index).filter(|column| !columns.contains(column));
+                if let (Some(unread), None) = (unread, source.times_before(0)) {
+                    // Only its rows tell which windows have begun. A source with positions is a generator, and opened at no cost.
+                    columns.push(unread);
+                    columns.sort_unstable();
+                    source = open(&bell, &columns)?;
+                }
+                Exchange::new(&used.table, source, (&columns, time), bell, budget.clone())
             }
         };
         found.widen(&used.columns, |columns| open(found.bell(), columns))?;

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use pelton_data::Micros;
 use pelton_runtime::source::Source;
 
 use crate::generated::{
@@ -155,6 +156,10 @@ struct Hdes {
 impl Generator for Hdes {
     fn columns(&self, rows: Range<u64>) -> Vec<ArrayRef> {
         self.columns.iter().map(|&column| self.column(column, rows.clone())).collect()
+    }
+
+    fn times_before(&self, row: u64) -> Option<Micros> {
+        Some(self.times.before(row))
     }
 }
 

@@ -308,3 +308,22 @@ fn a_group_changes_with_its_members() {
     assert_eq!(found(stays), [7, 7]);
     assert_eq!(found(late), [1], "its first window began when it was there");
 }
+
+#[test]
+fn windows_of_a_generator_that_had_begun_are_left_out_though_nobody_has_read_its_times() {
+    let session = Session::new();
+    let table =
+        "CREATE TABLE bid (id BIGINT NOT NULL, dateTime TIMESTAMP(3) NOT NULL, WATERMARK FOR dateTime AS dateTime)
+                 WITH ('connector' = 'hdes', 'table' = 'bid', 'pace' = 'real-time', 'rows-per-second' = '20000')";
+    session.execute(&session.prepare(table).unwrap()[0]).unwrap();
+    let mut ids = session.sql("SELECT id FROM bid").unwrap();
+    let before = *first(&mut ids, 1_000).last().unwrap();
+    // Each window of 10 ms has 200 rows.
+    let windows = "SELECT MIN(id), COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '0.010' SECOND)) GROUP BY window_start, window_end";
+    let mut query = session.sql(windows).unwrap();
+    let starts = first(&mut query, 5);
+    assert!(starts[0] > before && starts[0] % 200 == 0, "the window of row {} has all of its rows", starts[0]);
+    assert!(starts.is_sorted_by(|one, next| one + 200 == *next), "{starts:?}");
+    ids.control().abort();
+    query.control().abort();
+}

@@ -147,7 +147,8 @@ impl WeakExchange {
 
 impl Exchange {
     /// An exchange of a source whose chunks have these columns of the table, and which rings the bell when there is something to read.
-    /// `time` is the event time of the table, by its place among the table's columns; it is one of `columns`.
+    /// `time` is the event time of the table, by its place among the table's columns; it is one of `columns`, unless the source knows it
+    /// ([`Source::times_before`]).
     pub fn new(
         table: &str,
         source: Box<dyn Source>,
@@ -229,6 +230,9 @@ impl Exchange {
     /// The source of a run that subscribes now.
     pub fn subscribe(&self, subscriber: Subscriber) -> Box<dyn Source> {
         let Subscriber { name, waker, columns, schema, on_lag, member, lease } = subscriber;
+        let input = self.0.input();
+        let times = (0..input.source.partitions()).map(|partition| input.source.times_before(partition));
+        let times_before = times.collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().max());
         let mut queues = self.0.queues();
         let partitions = queues.ended.len();
         let queue = Queue {
@@ -247,7 +251,10 @@ impl Exchange {
             None => queues.subscribers.push(Some(queue)),
         }
         self.0.bell.add(slot, waker);
-        let before = Some((queues.undecoded.clone(), self.0.time_max.load(Ordering::SeqCst)));
+        let before = match times_before {
+            Some(times_before) => (Vec::new(), times_before),
+            None => (queues.undecoded.clone(), self.0.time_max.load(Ordering::SeqCst)),
+        };
         Box::new(Subscription {
             shared: self.0.clone(),
             slot,
@@ -255,7 +262,7 @@ impl Exchange {
             schema,
             member: member.map(Arc::new),
             _lease: lease,
-            before,
+            before: Some(before),
             began_behind: None,
         })
     }
@@ -273,7 +280,8 @@ impl Shared {
     /// The largest event time of rows that have these columns of the table, which is noted.
     fn note_times(&self, columns: &[usize], batches: &[RecordBatch], blocks: &[Block]) -> Micros {
         let Some(time) = self.time else { return WATERMARK_MIN };
-        let position = columns.iter().position(|&column| column == time.index).expect("the event time is read");
+        // The source knows it, where it is not read.
+        let Some(position) = columns.iter().position(|&column| column == time.index) else { return WATERMARK_MIN };
         let of_batch = |batch: &RecordBatch| aggregate::max(&ticks(batch.column(position)));
         let ticks = batches.iter().filter_map(of_batch).max();
         let times = ticks.map(|ticks| ticks.saturating_mul(time.micros_per_tick));

@@ -44,6 +44,12 @@ pub trait Source: Send {
         None
     }
 
+    /// The largest event time of all rows of a partition before its position, where the position tells: it need not be read from the rows then. The least time before the
+    /// first row.
+    fn times_before(&self, _partition: usize) -> Option<Micros> {
+        None
+    }
+
     /// What a partition is called, here and in a later run: the path of a file, for example.
     fn partition_name(&self, partition: usize) -> Cow<'_, str> {
         Cow::Owned(partition.to_string())

@@ -103,6 +103,14 @@ const AGGREGATIONS: &[Kind] = &[
         &[0],
     ),
     windows_of(
+        "SELECT window_start, COUNT(*), MIN(ts) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.200' SECOND)) WHERE k < 2 GROUP BY window_start, window_end",
+        &[0],
+    ),
+    windows_of(
+        "SELECT window_start, MAX(i), AVG(i) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.300' SECOND)) WHERE k < 2 GROUP BY window_start, window_end",
+        &[0],
+    ),
+    windows_of(
         "SELECT window_start, SUM(n), MAX(n) FROM TABLE(TUMBLE((SELECT window_time AS at, k, COUNT(*) AS n
          FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.200' SECOND)) WHERE f < 100 GROUP BY window_start, window_end, window_time, k), DESCRIPTOR(at), INTERVAL '0.600' SECOND))
          GROUP BY window_start, window_end",
