@@ -1,9 +1,10 @@
 //! Takes checkpoints of a job while it runs, and one when it ends.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pelton_runtime::checkpoint::{CutError, Outputs};
-use pelton_runtime::run::RunHandle;
+use pelton_runtime::run::{RunError, RunHandle};
 
 use super::history::Checkpoints;
 use super::manifest::{CheckpointKind, JobStage};
@@ -34,7 +35,10 @@ impl Coordinator {
     pub fn start(mut self) -> Result<(), Error> {
         let thread = std::thread::Builder::new().name("pelton-checkpoint".to_owned());
         let started = thread.spawn(move || {
-            self.serve();
+            // Nobody else would end a run that waits for its last checkpoint.
+            if catch_unwind(AssertUnwindSafe(|| self.serve())).is_err() {
+                self.run.fail(RunError::Internal("taking a checkpoint panicked".to_owned()));
+            }
             if self.run.failure().is_some() || !self.run.was_stopped() {
                 (self.ended)();
             }
@@ -68,8 +72,7 @@ impl Coordinator {
             true => self.run.end_outputs(),
             false => {
                 let problem = self.watched.status().error.unwrap_or_default();
-                self.run
-                    .fail(pelton_runtime::run::RunError::Internal(format!("its last checkpoint failed: {problem}")));
+                self.run.fail(RunError::Internal(format!("its last checkpoint failed: {problem}")));
             }
         }
     }
