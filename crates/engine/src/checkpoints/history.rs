@@ -117,6 +117,21 @@ impl Checkpoints {
     pub fn write(
         &mut self,
         run: &RunSnapshot,
+        kind: (CheckpointKind, JobStage),
+        created_ms: i64,
+    ) -> Result<Written, CheckpointError> {
+        let written = self.try_write(run, kind, created_ms);
+        if written.is_err() {
+            // What is in the store may not be what it was.
+            let names = self.names().unwrap_or_default();
+            self.pieces = names.into_iter().filter(|name| name.starts_with("state-")).collect();
+        }
+        written
+    }
+
+    fn try_write(
+        &mut self,
+        run: &RunSnapshot,
         (kind, stage): (CheckpointKind, JobStage),
         created_ms: i64,
     ) -> Result<Written, CheckpointError> {

@@ -267,3 +267,40 @@ fn what_is_dropped_or_stopped_does_not_come_again() -> Result<(), Error> {
     assert_eq!(engine.jobs()[0].checkpoints().unwrap().restored_from, Some(1));
     Ok(())
 }
+
+#[test]
+fn a_job_goes_on_where_its_checkpoints_cannot_be_written() -> Result<(), Error> {
+    let folder = Folder::new("unwritable");
+    let script = format!(
+        "CREATE TABLE n (i BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000', 'fields.i.kind' = 'sequence', 'fields.i.start' = '0', 'fields.i.end' = '100000000');
+         CREATE TABLE result (i BIGINT) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{}');
+         {} SET 'pipeline.name' = 'it'; INSERT INTO result SELECT i FROM n",
+        folder.path("out"),
+        checkpointed(&folder, "5 ms")
+    );
+    let engine = Engine::new();
+    let job = engine.session().sql(&script)?.detach()?;
+    let until = |holds: &dyn Fn(&pelton::checkpoints::CheckpointStatus) -> bool| {
+        let began = std::time::Instant::now();
+        while !holds(&job.checkpoints().unwrap()) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", job.checkpoints());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    until(&|status| status.completed > 0);
+    // As a disk that is full.
+    let checkpoints = folder.0.join("checkpoints/it");
+    fs::rename(&checkpoints, folder.0.join("away")).unwrap();
+    until(&|status| status.error.is_some());
+    assert_eq!(job.state(), JobState::Running);
+    fs::create_dir_all(&checkpoints).unwrap();
+    let failed_at = job.checkpoints().unwrap().completed;
+    until(&|status| status.completed > failed_at && status.error.is_none());
+    job.stop();
+    job.wait()?;
+    // Rows that were prepared meanwhile are committed too.
+    let mut rows: Vec<i64> = written(&folder.0.join("out")).iter().map(|row| row.parse().unwrap()).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, (0..rows.len() as i64).collect::<Vec<_>>());
+    Ok(())
+}
