@@ -31,7 +31,7 @@ enum Stage {
     Unopened {
         resumed_at: Option<u64>,
     },
-    Open(Part),
+    Open(Box<Part>),
     /// It is complete.
     Closed,
 }
@@ -61,7 +61,7 @@ impl CommittedFile {
             };
             let target = target.map_err(|problem| self.error(problem))?;
             let part = Part::new(target, &self.format, &self.schema).map_err(|error| self.error(error))?;
-            self.stage = Stage::Open(part);
+            self.stage = Stage::Open(Box::new(part));
         }
         match &mut self.stage {
             Stage::Open(part) => Ok(part),

@@ -117,7 +117,7 @@ impl Running {
         (lines, snapshot)
     }
 
-    fn to_its_end(mut self, case: &Case) -> Vec<String> {
+    fn until_end(mut self, case: &Case) -> Vec<String> {
         let mut lines = Vec::new();
         let has_ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -169,7 +169,7 @@ fn cut_into_pieces(case: &Case) -> Vec<String> {
             None => return lines,
         }
     }
-    lines.extend(Running::start(case, case.configurations[3], from.as_ref()).to_its_end(case));
+    lines.extend(Running::start(case, case.configurations[3], from.as_ref()).until_end(case));
     lines
 }
 
@@ -194,7 +194,7 @@ proptest! {
 
     #[test]
     fn runs_that_go_on_from_each_other_have_the_rows_of_one(case in cases()) {
-        let mut expected = Running::start(&case, case.configurations[0], None).to_its_end(&case);
+        let mut expected = Running::start(&case, case.configurations[0], None).until_end(&case);
         let mut found = cut_into_pieces(&case);
         expected.sort();
         found.sort();
