@@ -58,6 +58,8 @@ pub(super) struct KafkaSource {
     has_waker: bool,
     chunk_messages_max: usize,
     bell: Arc<Bell>,
+    /// Partitions of an earlier run that this one goes on with, until they are assigned: each has the place that it will have.
+    resumed: Vec<(TopicPartition, Option<i64>)>,
     /// Looks for partitions, from the first read on.
     discovery: Option<Discovery>,
     findings: Receiver<Finding>,
@@ -117,6 +119,7 @@ pub(super) fn open(
         has_waker: request.host.waker.is_some(),
         chunk_messages_max: request.block_rows.saturating_mul(CHUNK_BLOCKS),
         bell,
+        resumed: Vec::new(),
         discovery: Some(discovery),
         findings,
     })
@@ -125,7 +128,7 @@ pub(super) fn open(
 impl Source for KafkaSource {
     /// One before any is known.
     fn partitions(&self) -> usize {
-        self.partitions.len().max(self.resumed().len()).max(1)
+        self.partitions.len().max(self.resumed.len()).max(1)
     }
 
     fn may_grow(&self) -> bool {
@@ -134,6 +137,7 @@ impl Source for KafkaSource {
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
         if let Some(discovery) = self.discovery.take() {
+            let discovery = Discovery { resumed: self.resumed.clone(), ..discovery };
             drop(runtime().spawn(discovery.run()));
         }
         // Whatever comes from now on wakes the workers.
@@ -162,7 +166,7 @@ impl Source for KafkaSource {
         match self.partitions.get(partition) {
             Some(partition) => Cow::Owned(name(&partition.topic, partition.number)),
             None => self
-                .resumed()
+                .resumed
                 .get(partition)
                 .map_or(Cow::Borrowed(""), |(partition, _)| Cow::Owned(name(&partition.topic, partition.partition))),
         }
@@ -170,16 +174,20 @@ impl Source for KafkaSource {
 
     /// A partition has the same place as before, and is looked for when all are.
     fn resume(&mut self, name: &str, position: Option<Position>) -> bool {
-        let discovery = self.discovery.as_mut().expect("nothing has been read yet");
         let Some((topic, number)) = name.rsplit_once('/') else { return false };
         let Ok(number) = number.parse() else { return false };
         let offset = position.map(|position| i64::try_from(position.row).unwrap_or(i64::MAX));
-        discovery.resumed.push((TopicPartition { topic: topic.to_owned(), partition: number }, offset));
+        self.resumed.push((TopicPartition { topic: topic.to_owned(), partition: number }, offset));
         true
     }
 
     fn position(&self, partition: usize) -> Option<Position> {
-        self.partitions.get(partition).map(|partition| Position::of_row(partition.next.unsigned_abs()))
+        let next = match self.partitions.get(partition) {
+            Some(partition) => partition.next,
+            // It has not been found again yet.
+            None => self.resumed.get(partition)?.1?,
+        };
+        Some(Position::of_row(next.unsigned_abs()))
     }
 }
 
@@ -189,11 +197,6 @@ fn name(topic: &str, number: i32) -> String {
 }
 
 impl KafkaSource {
-    /// The partitions of an earlier run that this one goes on with, until it begins to read.
-    fn resumed(&self) -> &[(TopicPartition, Option<i64>)] {
-        self.discovery.as_ref().map_or(&[], |discovery| &discovery.resumed)
-    }
-
     fn wait(&self) -> Read {
         Read::Wait(if self.has_waker { WOKEN_WAIT } else { POLL_WAIT })
     }
