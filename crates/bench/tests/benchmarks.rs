@@ -18,6 +18,8 @@ fn every_benchmark_can_be_read() {
             for case in &benchmark.cases {
                 let filled = benchmark.statements(case, 1.0, "folder");
                 let filled = filled.setup + &filled.prepare + &filled.query;
+                // What has a value in each of many queries.
+                let filled = filled.replace("${number}", "").replace("${one of:", "");
                 assert!(!filled.contains("${"), "{}, case {}: a parameter has no value", benchmark.name, case.name);
             }
             assert!(names.insert(benchmark.name));

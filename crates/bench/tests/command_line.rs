@@ -8,7 +8,7 @@ fn a_benchmark_that_is_not_there_is_an_error_that_names_those_that_are() {
     for (arguments, expected) in [
         (
             ["--folder", folder, "strat"].as_slice(),
-            "error: there is no benchmark 'strat'; there are adapt, bare-kernel, block-rows, chunk-blocks, close-pause, ",
+            "error: there is no benchmark 'strat'; there are adapt, bare-kernel, block-rows, checkpoints, chunk-blocks, close-pause, ",
         ),
         (
             &["--folder", folder, "nexmark-q2/cash"],

@@ -128,6 +128,9 @@ pub struct Settings {
 /// The time between two checkpoints.
 pub(crate) const CHECKPOINT_INTERVAL: &str = "execution.checkpointing.interval";
 
+/// Where checkpoints are kept.
+const CHECKPOINT_DIRECTORY: &str = "execution.checkpointing.dir";
+
 /// Checkpoints of a job that are kept unless another number is set.
 const CHECKPOINTS_RETAINED_DEFAULT: usize = 3;
 
@@ -344,9 +347,7 @@ impl Settings {
             CHECKPOINT_INTERVAL => parse_duration(value)
                 .filter(|interval| !interval.is_zero())
                 .map(|interval| self.checkpoint_interval = Some(interval)),
-            "execution.checkpointing.dir" => {
-                checkpoint_directory(value).map(|path| self.checkpoint_directory = Some(path))
-            }
+            CHECKPOINT_DIRECTORY => checkpoint_directory(value).map(|path| self.checkpoint_directory = Some(path)),
             "execution.checkpointing.num-retained" => {
                 number(1, 1 << 20).map(|count| self.checkpoints_retained = count as usize)
             }
@@ -446,7 +447,7 @@ fn switch(value: &str) -> Option<bool> {
 /// A directory, which may be written with its scheme.
 fn checkpoint_directory(value: &str) -> Option<PathBuf> {
     let path = value.strip_prefix("file://").unwrap_or(value);
-    (!path.is_empty() && !path.contains("://")).then(|| PathBuf::from(path))
+    (is_name(path) && !path.contains("://")).then(|| PathBuf::from(path))
 }
 
 fn on_lag(value: &str) -> Option<OnLag> {
@@ -518,7 +519,7 @@ mod tests {
         for SettingEntry { key, default, .. } in all_settings() {
             let mut settings = Settings::default();
             // A description would be a name as well.
-            if *key != JOB_NAME && settings.apply(key, default).is_ok() {
+            if ![JOB_NAME, CHECKPOINT_DIRECTORY].contains(key) && settings.apply(key, default).is_ok() {
                 assert_eq!(settings, Settings::default(), "{key} = {default}");
             }
         }
