@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     /// Those of its operators, once a policy wants that they have some.
     pub threads: OnceLock<OperatorThreads>,
     pub ended: Ended,
+    /// By operator, memory for its next snapshot.
+    pub recycled: Mutex<Vec<Vec<u8>>>,
     /// With `state`: something of a checkpoint can go on.
     pub awaited: Condvar,
     /// When; the largest number before.
@@ -188,6 +190,7 @@ impl Shared {
             crew,
             threads: OnceLock::new(),
             ended: Ended::default(),
+            recycled: Mutex::new(vec![Vec::new(); graph.operators.len()]),
             awaited: Condvar::new(),
             ended_ns: AtomicU64::new(u64::MAX),
             graph: Fixed {

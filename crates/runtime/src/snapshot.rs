@@ -18,7 +18,7 @@ impl RunHandle {
     /// # Errors
     /// Where the operator is at something that must be done first, or a function of the program's own has states without a form.
     pub fn snapshot(&self, operator: usize) -> Result<Vec<u8>, SnapshotError> {
-        self.0.operator(operator).snapshot()
+        self.0.operator(operator).snapshot(Vec::new())
     }
 
     /// Gives an operator the state that another run of the same graph had, on any number of workers. What it has is forgotten.

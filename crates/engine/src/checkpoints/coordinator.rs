@@ -89,9 +89,13 @@ impl Coordinator {
         };
         let pause = began.elapsed();
         let created_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
-        match self.checkpoints.write(&cut, (kind, stage), created_ms) {
+        let written = self.checkpoints.write(&cut, (kind, stage), created_ms);
+        if written.is_ok() {
+            self.run.commit(&cut);
+        }
+        self.run.recycle(cut);
+        match written {
             Ok(written) => {
-                self.run.commit(&cut);
                 let mut progress = self.watched.lock();
                 progress.status.completed += 1;
                 progress.status.error = None;

@@ -161,7 +161,7 @@ impl Checkpoints {
             statement: self.statement.clone(),
             created_ms,
             stage,
-            run: run.clone(),
+            run: run.without_state(),
             states,
         };
         let (name, text) = (manifest.name(), manifest.to_text());

@@ -10,6 +10,7 @@ use crate::output::outlet::Outlet;
 use crate::run::RunHandle;
 use crate::shared::Shared;
 use crate::state::{SinkState, State};
+use crate::sync::MutexGuard;
 
 /// Why there is no cut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +89,13 @@ impl RunHandle {
         self.0.waker.wake();
     }
 
+    /// Takes the memory of a snapshot that nobody needs any more, for the next one.
+    pub fn recycle(&self, snapshot: RunSnapshot) {
+        for (buffer, operator) in self.0.recycled().iter_mut().zip(snapshot.operators) {
+            *buffer = operator.state;
+        }
+    }
+
     /// As [`RunHandle::cut`], after [`RunHandle::hold`], where all that was under way is done; `None` where it is not. Reading goes on after a cut.
     pub fn try_cut(&self) -> Option<Result<RunSnapshot, CutError>> {
         let shared = &self.0;
@@ -117,12 +125,17 @@ impl RunHandle {
 }
 
 impl Shared {
+    fn recycled(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.recycled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Of a run of which nothing is under way, nor will be before this is done.
     fn take_snapshot(&self) -> Result<RunSnapshot, CutError> {
         let mut states = Vec::with_capacity(self.graph.operators.len());
         for index in 0..self.graph.operators.len() {
             let operator = self.operator(index);
-            let state = operator.snapshot();
+            let into = std::mem::take(&mut self.recycled()[index]);
+            let state = operator.snapshot(into);
             states.push(state.map_err(|error| CutError::Operator { operator: operator.name().to_owned(), error })?);
         }
         let positions = self.positions();

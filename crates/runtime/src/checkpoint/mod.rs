@@ -34,6 +34,21 @@ pub struct RunSnapshot {
     pub sinks: Vec<SinkSnapshot>,
 }
 
+impl RunSnapshot {
+    /// All but the state of operators.
+    pub fn without_state(&self) -> RunSnapshot {
+        let RunSnapshot { sources, pipelines, operators, sinks } = self;
+        let without_state = |operator: &OperatorSnapshot| OperatorSnapshot {
+            name: operator.name.clone(),
+            state: Vec::new(),
+            stream: operator.stream.clone(),
+            late_rows: operator.late_rows,
+        };
+        let operators = operators.iter().map(without_state).collect();
+        RunSnapshot { sources: sources.clone(), pipelines: pipelines.clone(), operators, sinks: sinks.clone() }
+    }
+}
+
 /// An input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceSnapshot {

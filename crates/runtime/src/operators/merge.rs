@@ -106,12 +106,12 @@ impl StatefulOperator for Merge {
         self.waiting().clear();
     }
 
-    fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
-        Ok(self
-            .waiting()
-            .iter()
-            .flat_map(|(time, number)| [time.to_le_bytes(), number.to_le_bytes()].concat())
-            .collect())
+    fn snapshot(&self, mut into: Vec<u8>) -> Result<Vec<u8>, SnapshotError> {
+        into.clear();
+        into.extend(
+            self.waiting().iter().flat_map(|(time, number)| [time.to_le_bytes(), number.to_le_bytes()].concat()),
+        );
+        Ok(into)
     }
 
     fn restore(&self, bytes: &[u8]) -> Result<Restored, SnapshotError> {
@@ -122,7 +122,7 @@ impl StatefulOperator for Merge {
     }
 
     fn renew(&self) -> Result<(), SnapshotError> {
-        let bytes = self.snapshot()?;
+        let bytes = self.snapshot(Vec::new())?;
         self.restore(&bytes).map(|_| ())
     }
 }

@@ -120,11 +120,11 @@ pub(crate) trait StatefulOperator: Send + Sync {
     /// Forgets its state.
     fn clear(&self);
 
-    /// Its state as bytes.
+    /// Its state as bytes, in the place of those that are in the list.
     ///
     /// # Errors
     /// Where it is at something that must be done first, or a user-defined aggregate has states without a form.
-    fn snapshot(&self) -> Result<Vec<u8>, SnapshotError>;
+    fn snapshot(&self, into: Vec<u8>) -> Result<Vec<u8>, SnapshotError>;
 
     /// Replaces its state by that of a snapshot, which may be of a run with another number of workers.
     ///

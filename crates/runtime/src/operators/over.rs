@@ -9,7 +9,7 @@ use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
 use pelton_data::{Block, Micros, TimeColumn, TimeRange};
 use pelton_state::kernel::{KernelCall, KernelError, KernelInput};
 use pelton_state::over::OverRows;
-use pelton_state::snapshot::{renew, replace, take};
+use pelton_state::snapshot::{renew, replace, take_into};
 
 use super::window::late;
 use super::{
@@ -168,8 +168,8 @@ impl StatefulOperator for OverOperator {
         *self.rows() = self.no_rows();
     }
 
-    fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
-        take(&*self.rows())
+    fn snapshot(&self, into: Vec<u8>) -> Result<Vec<u8>, SnapshotError> {
+        take_into(&*self.rows(), into)
     }
 
     fn restore(&self, bytes: &[u8]) -> Result<Restored, SnapshotError> {

@@ -8,7 +8,7 @@ use pelton_data::{Block, Micros, TimeColumn};
 use pelton_state::join::Bucket;
 use pelton_state::join::unmatched::UnmatchedRows;
 use pelton_state::kernel::{KernelCall, KernelError, KernelInput};
-use pelton_state::snapshot::{renew, replace, take};
+use pelton_state::snapshot::{renew, replace, take_into};
 
 use super::{
     Advanced, Control, Due, Holding, Leaving, Left, OperatorNode, Restored, Seen, SnapshotError, Start,
@@ -115,8 +115,8 @@ impl StatefulOperator for UnmatchedOperator {
         *self.rows() = self.node.rows();
     }
 
-    fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
-        take(&*self.rows())
+    fn snapshot(&self, into: Vec<u8>) -> Result<Vec<u8>, SnapshotError> {
+        take_into(&*self.rows(), into)
     }
 
     fn restore(&self, bytes: &[u8]) -> Result<Restored, SnapshotError> {

@@ -12,7 +12,7 @@ use pelton_data::window::{Emission, Window};
 use pelton_data::{Block, Micros, TimeColumn};
 use pelton_state::join::streams::{Residual, WindowJoin, WindowPairs, WindowPart};
 use pelton_state::kernel::{KernelCall, KernelError};
-use pelton_state::snapshot::{renew, replace, take};
+use pelton_state::snapshot::{renew, replace, take_into};
 
 use super::window::{WindowControl, assign, delayed, undelay};
 use super::{
@@ -250,10 +250,10 @@ impl StatefulOperator for WindowJoinOperator {
         *self.open() = self.no_rows();
     }
 
-    fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
+    fn snapshot(&self, into: Vec<u8>) -> Result<Vec<u8>, SnapshotError> {
         match &*self.closing() {
             Some(_) => Err(SnapshotError::UnderWay("a window is being joined")),
-            None => take(&*self.open()),
+            None => take_into(&*self.open(), into),
         }
     }
 

@@ -321,8 +321,8 @@ impl StatefulOperator for WindowOperator {
         *node.store.open() = node.no_windows();
     }
 
-    fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
-        self.node.store.hold().snapshot()
+    fn snapshot(&self, into: Vec<u8>) -> Result<Vec<u8>, SnapshotError> {
+        self.node.store.hold().snapshot(into)
     }
 
     fn restore(&self, bytes: &[u8]) -> Result<Restored, SnapshotError> {
@@ -333,7 +333,7 @@ impl StatefulOperator for WindowOperator {
 
     fn renew(&self) -> Result<(), SnapshotError> {
         let mut held = self.node.store.hold();
-        let bytes = held.snapshot()?;
+        let bytes = held.snapshot(Vec::new())?;
         // When windows are corrected is known to the control.
         held.restore(&self.node, &bytes).map(|_| ())
     }

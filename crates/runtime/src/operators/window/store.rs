@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use pelton_data::Micros;
 use pelton_state::coalesce::CopiedGroups;
 use pelton_state::slice::SliceStore;
-use pelton_state::snapshot::{restore, take};
+use pelton_state::snapshot::{restore, take_into};
 use pelton_state::window::{Open, WindowState};
 
 use super::slices::WorkerSlices;
@@ -67,13 +67,13 @@ impl HeldStore<'_> {
         self.open.reached()
     }
 
-    pub fn snapshot(&mut self) -> Result<Vec<u8>, SnapshotError> {
+    pub fn snapshot(&mut self, into: Vec<u8>) -> Result<Vec<u8>, SnapshotError> {
         if self.open.is_reporting() {
             return Err(SnapshotError::UnderWay("windows are being reported"));
         }
         self.workers.iter().for_each(|slices| slices.hand_over(&mut self.open));
         let stores = self.stores.iter_mut().map(|store| &mut **store).collect();
-        take(&WindowState { open: &mut self.open, stores })
+        take_into(&WindowState { open: &mut self.open, stores }, into)
     }
 
     /// Returns when windows are corrected.
