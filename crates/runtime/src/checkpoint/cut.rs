@@ -1,5 +1,6 @@
 //! Takes the state of a run at a cut.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
 
 use pelton_state::snapshot::SnapshotError;
@@ -73,46 +74,24 @@ impl RunHandle {
     /// # Errors
     /// [`CutError`]. The run goes on, unless it has ended.
     pub fn cut(&self) -> Result<RunSnapshot, CutError> {
-        self.hold();
         let shared = &self.0;
-        let mut state = shared.state();
+        shared.state().is_held = true;
+        shared.waker.wake();
+        let mut state = shared.unchanged_state();
         while !state.is_quiet() && !shared.has_ended() && !state.must_stop() {
             state = shared.awaited.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        drop(state);
-        self.try_cut().unwrap_or(Err(CutError::Ended))
-    }
-
-    /// Has reading wait, so that the run comes to a cut.
-    pub fn hold(&self) {
-        self.0.state().is_held = true;
-        self.0.waker.wake();
-    }
-
-    /// Takes the memory of a snapshot that nobody needs any more, for the next one.
-    pub fn recycle(&self, snapshot: RunSnapshot) {
-        for (buffer, operator) in self.0.recycled().iter_mut().zip(snapshot.operators) {
-            *buffer = operator.state;
-        }
-    }
-
-    /// As [`RunHandle::cut`], after [`RunHandle::hold`], where all that was under way is done; `None` where it is not. Reading goes on after a cut.
-    pub fn try_cut(&self) -> Option<Result<RunSnapshot, CutError>> {
-        let shared = &self.0;
-        let mut state = shared.state();
         if shared.has_ended() || state.must_stop() {
             state.is_held = false;
-            return Some(Err(CutError::Ended));
+            return Err(CutError::Ended);
         }
-        if !state.is_held || !state.is_quiet() {
-            return None;
-        }
-        // Taking it is a task, so that nobody else ends the run meanwhile.
+        // Taking it is a task, so that nobody else ends the run meanwhile. What a stop makes possible waits.
         state.tasks_running += 1;
+        state.is_being_cut = true;
         drop(state);
-        let taken = shared.take_snapshot();
+        let taken = catch_unwind(AssertUnwindSafe(|| shared.take_snapshot()));
         let mut state = shared.state();
-        state.is_held = false;
+        (state.is_held, state.is_being_cut) = (false, false);
         state.tasks_running -= 1;
         let must_finish = state.must_finish();
         drop(state);
@@ -120,7 +99,14 @@ impl RunHandle {
             shared.finish();
         }
         shared.waker.wake();
-        Some(taken)
+        taken.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// Takes the memory of a snapshot that nobody needs any more, for the next one.
+    pub fn recycle(&self, snapshot: RunSnapshot) {
+        for (buffer, operator) in self.0.recycled().iter_mut().zip(snapshot.operators) {
+            *buffer = operator.state;
+        }
     }
 }
 

@@ -30,7 +30,7 @@ impl RunHandle {
     /// Waits until the outputs are complete or the run has ended, but not for longer than that.
     pub fn wait_for_outputs(&self, timeout: Duration) -> Outputs {
         let until = Instant::now().checked_add(timeout);
-        let mut state = self.0.state();
+        let mut state = self.0.unchanged_state();
         loop {
             match self.outputs_of(&state) {
                 Outputs::Open => {}
@@ -44,11 +44,6 @@ impl RunHandle {
             let waited = self.0.awaited.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-    }
-
-    /// What has become of the outputs.
-    pub fn outputs(&self) -> Outputs {
-        self.outputs_of(&self.0.state())
     }
 
     fn outputs_of(&self, state: &State) -> Outputs {

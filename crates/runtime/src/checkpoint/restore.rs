@@ -5,11 +5,13 @@ use std::sync::PoisonError;
 use pelton_data::time::WATERMARK_MIN;
 use pelton_state::snapshot::SnapshotError;
 
-use super::{PartitionSnapshot, RunSnapshot, SourceSnapshot};
+use super::{PartitionSnapshot, RunSnapshot};
 use crate::graph::SourceNode;
 use crate::operators::Restored;
-use crate::shared::Shared;
+use crate::shared::{Fixed, Shared};
 use crate::sink::SinkError;
+use crate::source::Source;
+use crate::sync::Mutex;
 
 /// Why a run cannot go on from a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,11 +48,8 @@ pub enum RestoreError {
 impl RunSnapshot {
     /// Puts sources where they were: before the run begins. Partitions that are new are read from their start.
     pub(crate) fn seek(&self, sources: &mut [SourceNode]) -> Result<(), RestoreError> {
-        let names = |sources: &[SourceSnapshot]| sources.iter().map(|source| source.name.clone()).collect::<Vec<_>>();
-        let wanted: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
-        if names(&self.sources) != wanted {
-            return Err(other("sources", &names(&self.sources), &wanted));
-        }
+        let wanted = sources.iter().map(|source| source.name.as_str());
+        check_names("sources", self.sources.iter().map(|source| source.name.as_str()), wanted)?;
         for (snapshot, node) in self.sources.iter().zip(sources) {
             for known in snapshot.partitions.iter().filter(|known| known.has_ended || known.position.is_some()) {
                 let position = known.position.filter(|_| !known.has_ended);
@@ -67,20 +66,14 @@ impl RunSnapshot {
 impl Shared {
     /// Becomes what the snapshot says, but for the sources, which have been put where they were.
     pub(crate) fn restore(&self, snapshot: &RunSnapshot) -> Result<(), RestoreError> {
-        let names: Vec<String> = self.graph.operators.iter().map(|node| node.0.name().to_owned()).collect();
-        let found: Vec<String> = snapshot.operators.iter().map(|operator| operator.name.clone()).collect();
-        if found != names {
-            return Err(other("operators", &found, &names));
-        }
-        let found: Vec<String> = snapshot.sinks.iter().map(|sink| sink.name.clone()).collect();
-        let wanted: Vec<String> = self.graph.sinks.iter().map(|sink| sink.name.clone()).collect();
-        if found != wanted {
-            return Err(other("outputs", &found, &wanted));
-        }
-        let mut restored = Vec::with_capacity(names.len());
+        let Fixed { operators, sinks, .. } = &self.graph;
+        let found = snapshot.operators.iter().map(|operator| operator.name.as_str());
+        check_names("operators", found, operators.iter().map(|node| node.0.name()))?;
+        let found = snapshot.sinks.iter().map(|sink| sink.name.as_str());
+        check_names("outputs", found, sinks.iter().map(|sink| sink.name.as_str()))?;
+        let mut restored = Vec::with_capacity(operators.len());
         for (index, operator) in snapshot.operators.iter().enumerate() {
-            let node = self.operator(index);
-            let state = node.restore(&operator.state);
+            let state = self.operator(index).restore(&operator.state);
             restored.push(state.map_err(|error| RestoreError::Operator { operator: operator.name.clone(), error })?);
         }
         let outlets = || self.sinks.iter().map(|outlet| outlet.lock().unwrap_or_else(PoisonError::into_inner));
@@ -129,7 +122,7 @@ impl Shared {
     }
 
     fn partition_names(&self) -> Vec<Vec<String>> {
-        let names = |source: &crate::sync::Mutex<Option<Box<dyn crate::source::Source>>>| {
+        let names = |source: &Mutex<Option<Box<dyn Source>>>| {
             let source = source.lock().unwrap_or_else(PoisonError::into_inner);
             let source = source.as_ref().expect("a source is there until the run has ended");
             (0..source.partitions()).map(|partition| source.partition_name(partition).into_owned()).collect()
@@ -138,10 +131,18 @@ impl Shared {
     }
 }
 
-fn other(what: &str, found: &[String], wanted: &[String]) -> RestoreError {
-    let listed = |names: &[String]| match names {
+/// Checks that the parts of a snapshot are those of the run, in their order.
+fn check_names<'a>(
+    what: &str,
+    found: impl Iterator<Item = &'a str> + Clone,
+    wanted: impl Iterator<Item = &'a str> + Clone,
+) -> Result<(), RestoreError> {
+    if found.clone().eq(wanted.clone()) {
+        return Ok(());
+    }
+    let listed = |names: Vec<&str>| match names.as_slice() {
         [] => format!("no {what}"),
         names => format!("the {what} {}", names.join(", ")),
     };
-    RestoreError::OtherGraph { found: listed(found), wanted: listed(wanted) }
+    Err(RestoreError::OtherGraph { found: listed(found.collect()), wanted: listed(wanted.collect()) })
 }

@@ -215,6 +215,9 @@ fn mark(state: &mut State, look: &Look<'_>, choice: Choice) -> Task {
 /// to others stands behind all else. `only` of one operator, where it is given. What `can_run` at
 /// all is noted where operators have threads.
 fn next(state: &State, look: &Look<'_>, only: Option<NodeRef>, can_run: &mut Vec<usize>) -> Option<Next> {
+    if state.is_being_cut {
+        return None;
+    }
     let room = look.workers * QUEUED_PER_WORKER_MAX;
     let mut search = Search { state, look, room, only, can_run, next: None, least: None };
     let (to_pipelines, to_sinks) = state.passing.split_at(state.passing.len().min(state.pipelines.len()));

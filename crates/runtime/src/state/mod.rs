@@ -69,6 +69,8 @@ pub(crate) struct State {
     pub stop: Stop,
     /// Sources are not read, so that a cut comes.
     pub is_held: bool,
+    /// A cut is being taken: no task begins.
+    pub is_being_cut: bool,
     /// Outputs that have all of their rows wait before they end.
     pub holds_ends: bool,
     pub failure: Option<RunError>,
@@ -247,6 +249,7 @@ impl State {
             late,
             stop: Stop::No,
             is_held: false,
+            is_being_cut: false,
             holds_ends: false,
             failure: None,
             tasks_running: 0,
