@@ -21,7 +21,7 @@ use pelton_data::batch_buffer::BatchBuffer;
 use pelton_data::block::ticks;
 use pelton_data::{Block, Micros, TimeColumn};
 use pelton_runtime::budget::Held;
-use pelton_runtime::source::{Decoded, LeftOut, Read, Ready, Rows, Source, SourceError};
+use pelton_runtime::source::{Decoded, LeftOut, Read, Ready, Rows, Source, SourceError, read_as_chunk};
 
 use crate::generated::{Pace, positive};
 use crate::options::{Options, parse_memory_size};
@@ -252,9 +252,7 @@ impl Source for ReplaySource {
     }
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
-        let mut ready = Ready::default();
-        let read = self.read_ready(partition, &mut ready)?;
-        Ok(read.unwrap_or_else(|| Read::Chunk(ready.into_chunk())))
+        read_as_chunk(self, partition)
     }
 
     fn read_ready(&mut self, _partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {

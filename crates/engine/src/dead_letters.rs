@@ -1,6 +1,5 @@
 //! Rows that do not fit their table, in a table of their own: `'on-error' = 'skip'` with `'on-error.dead-letter-table'`.
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +7,9 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, SchemaRef};
 use pelton_runtime::sink::{Sink, SinkError};
-use pelton_runtime::source::{Decoded, Position, Read, RejectedRow, Source, SourceError, Undecoded};
+use pelton_runtime::source::{Decoded, Read, RejectedRow, Source, SourceError, Undecoded};
+
+use crate::wrapped_source::WrappedSource;
 
 /// How long a worker waits for room in the table before it looks again.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
@@ -68,13 +69,27 @@ pub(crate) fn with_dead_letters(
         sink: Mutex::new(Some(sink)),
         undecoded: AtomicUsize::new(1),
     };
-    Box::new(WithDeadLetters { source, letters: Arc::new(letters), partitions_ended: 0 })
-}
-
-struct WithDeadLetters {
-    source: Box<dyn Source>,
-    letters: Arc<DeadLetters>,
-    partitions_ended: usize,
+    let (letters, mut partitions_ended) = (Arc::new(letters), 0);
+    Box::new(WrappedSource::new(source, move |read, partitions| {
+        Ok(match read {
+            Read::Chunk(chunk) => {
+                let letters = letters.clone();
+                letters.undecoded.fetch_add(1, Ordering::SeqCst);
+                Read::Chunk(Box::new(move || {
+                    let decoded = letters.take_from(chunk()?)?;
+                    letters.count_down().map(|()| decoded)
+                }))
+            }
+            Read::End => {
+                partitions_ended += 1;
+                if partitions_ended == partitions {
+                    letters.count_down()?;
+                }
+                Read::End
+            }
+            wait => wait,
+        })
+    }))
 }
 
 /// Where rejected rows go.
@@ -88,57 +103,6 @@ struct DeadLetters {
     sink: Mutex<Option<Box<dyn Sink>>>,
     /// Chunks that have been read and are not decoded, and one more while there may be others.
     undecoded: AtomicUsize,
-}
-
-impl Source for WithDeadLetters {
-    fn partitions(&self) -> usize {
-        self.source.partitions()
-    }
-
-    fn may_grow(&self) -> bool {
-        self.source.may_grow()
-    }
-
-    fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
-        let letters = self.letters.clone();
-        Ok(match self.source.read(partition)? {
-            Read::Chunk(chunk) => {
-                letters.undecoded.fetch_add(1, Ordering::SeqCst);
-                Read::Chunk(Box::new(move || {
-                    let decoded = letters.take_from(chunk()?)?;
-                    letters.count_down().map(|()| decoded)
-                }))
-            }
-            Read::End => {
-                self.partitions_ended += 1;
-                if self.partitions_ended == self.source.partitions() {
-                    letters.count_down()?;
-                }
-                Read::End
-            }
-            wait => wait,
-        })
-    }
-
-    fn began_behind(&self) -> Option<i64> {
-        self.source.began_behind()
-    }
-
-    fn partition_name(&self, partition: usize) -> Cow<'_, str> {
-        self.source.partition_name(partition)
-    }
-
-    fn position(&self, partition: usize) -> Option<Position> {
-        self.source.position(partition)
-    }
-
-    fn seek(&mut self, partition: usize, position: Position) {
-        self.source.seek(partition, position);
-    }
-
-    fn resume(&mut self, name: &str, position: Option<Position>) -> bool {
-        self.source.resume(name, position)
-    }
 }
 
 impl DeadLetters {

@@ -1,6 +1,5 @@
 //! Event times that are computed from other columns.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
@@ -10,9 +9,11 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion_common::DataFusionError;
 use datafusion_physical_expr::PhysicalExpr;
 use pelton_connectors::OnError;
-use pelton_data::{Micros, Provenance};
+use pelton_data::Provenance;
 use pelton_plan::pipeline::SourceUse;
-use pelton_runtime::source::{Decoded, LeftOut, Position, Read, RejectedRow, Rows, Source, SourceError};
+use pelton_runtime::source::{Decoded, LeftOut, Read, RejectedRow, Rows, Source, SourceError};
+
+use crate::wrapped_source::WrappedSource;
 
 /// Where the event time is a computed column, appends it to each decoded chunk. A row for which it has no value can be placed nowhere, as one whose columns
 /// do not fit the table: it fails, or is left out.
@@ -21,10 +22,14 @@ pub(crate) fn with_computed_time(source: Box<dyn Source>, used: &SourceUse, on_e
     let columns: Vec<usize> = (0..=used.columns.len()).collect();
     let schema = used.schema.project(&columns).expect("a computed event time stands behind the physical columns");
     let (expression, table) = (expression.clone(), used.table.clone());
-    Box::new(WithComputedTime {
-        source,
-        time: Arc::new(ComputedTime { expression, schema: schema.into(), table, on_error }),
-    })
+    let time = Arc::new(ComputedTime { expression, schema: schema.into(), table, on_error });
+    Box::new(WrappedSource::new(source, move |read, _| {
+        let time = time.clone();
+        Ok(match read {
+            Read::Chunk(chunk) => Read::Chunk(Box::new(move || time.append_to(chunk()?))),
+            other => other,
+        })
+    }))
 }
 
 /// The names and types of the columns that a query reads, without an event time that it computes.
@@ -35,55 +40,12 @@ pub(crate) fn read_schema(used: &SourceUse) -> SchemaRef {
     )
 }
 
-struct WithComputedTime {
-    source: Box<dyn Source>,
-    time: Arc<ComputedTime>,
-}
-
 struct ComputedTime {
     expression: Arc<dyn PhysicalExpr>,
     /// The physical columns and the event time.
     schema: SchemaRef,
     table: String,
     on_error: OnError,
-}
-
-impl Source for WithComputedTime {
-    fn partitions(&self) -> usize {
-        self.source.partitions()
-    }
-
-    fn may_grow(&self) -> bool {
-        self.source.may_grow()
-    }
-
-    fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
-        let time = self.time.clone();
-        Ok(match self.source.read(partition)? {
-            Read::Chunk(chunk) => Read::Chunk(Box::new(move || time.append_to(chunk()?))),
-            other => other,
-        })
-    }
-
-    fn began_behind(&self) -> Option<Micros> {
-        self.source.began_behind()
-    }
-
-    fn partition_name(&self, partition: usize) -> Cow<'_, str> {
-        self.source.partition_name(partition)
-    }
-
-    fn position(&self, partition: usize) -> Option<Position> {
-        self.source.position(partition)
-    }
-
-    fn seek(&mut self, partition: usize, position: Position) {
-        self.source.seek(partition, position);
-    }
-
-    fn resume(&mut self, name: &str, position: Option<Position>) -> bool {
-        self.source.resume(name, position)
-    }
 }
 
 impl ComputedTime {

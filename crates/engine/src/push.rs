@@ -10,7 +10,7 @@ use pelton_data::{BLOCK_ROWS_DEFAULT, TimeColumn};
 use pelton_plan::pipeline::SourceUse;
 use pelton_runtime::budget::{Budget, ChargedRows};
 use pelton_runtime::exchange::{Bell, Exchange, SubscriberState, WeakExchange};
-use pelton_runtime::source::{Read, Ready, Source, SourceError};
+use pelton_runtime::source::{Read, Ready, Source, SourceError, read_as_chunk};
 use pelton_runtime::wake::Waker;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -305,9 +305,7 @@ impl Source for PushReader {
     }
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
-        let mut ready = Ready::default();
-        let read = self.read_ready(partition, &mut ready)?;
-        Ok(read.unwrap_or_else(|| Read::Chunk(ready.into_chunk())))
+        read_as_chunk(self, partition)
     }
 
     fn read_ready(&mut self, _partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {

@@ -10,7 +10,7 @@ use pelton_data::spelling::identifier;
 use pelton_data::{BLOCK_ROWS_DEFAULT, Micros};
 use pelton_plan::Table;
 use pelton_plan::parse::{TableDefinition, WatermarkDefinition};
-use pelton_runtime::source::{Read, Ready, Source, SourceError};
+use pelton_runtime::source::{Read, Ready, Source, SourceError, read_as_chunk};
 
 use crate::display::type_names;
 use crate::error::Error;
@@ -93,9 +93,7 @@ impl Source for RegisteredRows {
     }
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
-        let mut ready = Ready::default();
-        let read = self.read_ready(partition, &mut ready)?;
-        Ok(read.unwrap_or_else(|| Read::Chunk(ready.into_chunk())))
+        read_as_chunk(self, partition)
     }
 
     fn read_ready(&mut self, _partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {

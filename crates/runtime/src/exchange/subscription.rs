@@ -12,7 +12,7 @@ use pelton_data::time::WATERMARK_MIN;
 use super::chunk::{Projection, SharedChunk};
 use super::group::Member;
 use super::{CHUNKS_WAITING_MAX, Input, Shared};
-use crate::source::{Chunk, Read, Ready, Rows, Source, SourceError};
+use crate::source::{Chunk, Read, Ready, Rows, Source, SourceError, read_as_chunk};
 use crate::sync::atomic::Ordering;
 
 /// How long a subscriber waits at most while another one reads. That one wakes it where it has read something.
@@ -51,9 +51,7 @@ impl Source for Subscription {
     }
 
     fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
-        let mut ready = Ready::default();
-        let read = self.read_ready(partition, &mut ready)?;
-        Ok(read.unwrap_or_else(|| Read::Chunk(ready.into_chunk())))
+        read_as_chunk(self, partition)
     }
 
     fn began_behind(&self) -> Option<Micros> {

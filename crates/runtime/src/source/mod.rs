@@ -80,6 +80,16 @@ pub trait Source: Send {
     }
 }
 
+/// As [`Source::read`], of a source that has rows which need no decoding.
+///
+/// # Errors
+/// As [`Source::read`].
+pub fn read_as_chunk(source: &mut impl Source, partition: usize) -> Result<Read, SourceError> {
+    let mut ready = Ready::default();
+    let read = source.read_ready(partition, &mut ready)?;
+    Ok(read.unwrap_or_else(|| Read::Chunk(ready.into_chunk())))
+}
+
 /// How far a partition has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Position {

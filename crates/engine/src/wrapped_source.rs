@@ -1,0 +1,53 @@
+//! A source to whose chunks something is done: all else is that of the source.
+
+use std::borrow::Cow;
+
+use pelton_data::Micros;
+use pelton_runtime::source::{Position, Read, Source, SourceError};
+
+/// A source, and what is done to what it reads; that is told how many partitions there are.
+pub(crate) struct WrappedSource<F> {
+    source: Box<dyn Source>,
+    wrap: F,
+}
+
+impl<F: FnMut(Read, usize) -> Result<Read, SourceError> + Send> WrappedSource<F> {
+    pub fn new(source: Box<dyn Source>, wrap: F) -> WrappedSource<F> {
+        WrappedSource { source, wrap }
+    }
+}
+
+impl<F: FnMut(Read, usize) -> Result<Read, SourceError> + Send> Source for WrappedSource<F> {
+    fn partitions(&self) -> usize {
+        self.source.partitions()
+    }
+
+    fn may_grow(&self) -> bool {
+        self.source.may_grow()
+    }
+
+    fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
+        let read = self.source.read(partition)?;
+        (self.wrap)(read, self.source.partitions())
+    }
+
+    fn began_behind(&self) -> Option<Micros> {
+        self.source.began_behind()
+    }
+
+    fn partition_name(&self, partition: usize) -> Cow<'_, str> {
+        self.source.partition_name(partition)
+    }
+
+    fn position(&self, partition: usize) -> Option<Position> {
+        self.source.position(partition)
+    }
+
+    fn seek(&mut self, partition: usize, position: Position) {
+        self.source.seek(partition, position);
+    }
+
+    fn resume(&mut self, name: &str, position: Option<Position>) -> bool {
+        self.source.resume(name, position)
+    }
+}
