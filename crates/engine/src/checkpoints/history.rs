@@ -1,6 +1,6 @@
 //! The checkpoints of one job in their store.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pelton_runtime::checkpoint::RunSnapshot;
@@ -24,6 +24,8 @@ pub(crate) struct Checkpoints {
     last_id: u64,
     /// Pieces that are in the store.
     pieces: BTreeSet<String>,
+    /// The pieces of checkpoints that were read or written.
+    pieces_of: BTreeMap<String, Vec<String>>,
 }
 
 /// What was written of a checkpoint.
@@ -37,7 +39,7 @@ pub(crate) struct Written {
 }
 
 impl Checkpoints {
-    /// Those that are in a store. Pieces that no checkpoint has are removed.
+    /// Those that are in a store.
     ///
     /// # Errors
     /// Where the store cannot be read.
@@ -54,6 +56,7 @@ impl Checkpoints {
             retained,
             last_id: 0,
             pieces: BTreeSet::new(),
+            pieces_of: BTreeMap::new(),
         };
         let names = checkpoints.names()?;
         checkpoints.last_id =
@@ -93,10 +96,7 @@ impl Checkpoints {
     }
 
     fn read(&self, kind: CheckpointKind, id: u64) -> Result<Manifest, CheckpointError> {
-        let name = manifest::name_of(kind, id);
-        let text = self.store.get(&name).map_err(|error| self.error(&name, error))?;
-        let text = String::from_utf8(text).map_err(|_| self.error(&name, "is not UTF-8"))?;
-        let mut found = Manifest::of_text(&text).map_err(|problem| self.error(&name, problem))?;
+        let mut found = self.manifest(&manifest::name_of(kind, id))?;
         for (pieces, operator) in found.states.iter().zip(&mut found.run.operators) {
             for piece in pieces {
                 let bytes = self.store.get(&piece.name).map_err(|error| self.error(&piece.name, error))?;
@@ -167,6 +167,7 @@ impl Checkpoints {
         let (name, text) = (manifest.name(), manifest.to_text());
         self.store.put(&name, text.as_bytes()).map_err(|error| self.error(&name, error))?;
         self.last_id = id;
+        self.pieces_of.insert(name, manifest.pieces());
         // What cannot be removed takes room, and nothing else.
         let _ = self.remove_old();
         Ok(Written { id, state_bytes, bytes_written: bytes_written + text.len() as u64 })
@@ -187,20 +188,33 @@ impl Checkpoints {
             let name = manifest::name_of(CheckpointKind::Checkpoint, id);
             self.store.remove(&name).map_err(|error| self.error(&name, error))?;
         }
-        let mut used = BTreeSet::new();
-        for name in self.names()?.iter().filter(|name| manifest::id_of(name).is_some()) {
-            let text = self.store.get(name).map_err(|error| self.error(name, error))?;
-            // What cannot be read may need any piece.
-            let found =
-                String::from_utf8(text).map_err(|error| error.to_string()).and_then(|text| Manifest::of_text(&text));
-            let found = found.map_err(|problem| self.error(name, problem))?;
-            used.extend(found.states.into_iter().flatten().map(|piece| piece.name));
+        let oldest_kept = ids.get(old).copied();
+        let is_kept = |name: &String| match manifest::id_of(name) {
+            Some((CheckpointKind::Checkpoint, id)) => oldest_kept.is_some_and(|oldest| id >= oldest),
+            Some((CheckpointKind::Savepoint, _)) => true,
+            None => false,
+        };
+        let kept: BTreeSet<&String> = names.iter().filter(|name| is_kept(name)).collect();
+        self.pieces_of.retain(|name, _| kept.contains(name));
+        for name in kept {
+            if !self.pieces_of.contains_key(name) {
+                // What cannot be read may need any piece.
+                let pieces = self.manifest(name)?.pieces();
+                self.pieces_of.insert(name.clone(), pieces);
+            }
         }
+        let used: BTreeSet<&String> = self.pieces_of.values().flatten().collect();
         for unused in names.iter().filter(|name| name.starts_with("state-") && !used.contains(*name)) {
             self.store.remove(unused).map_err(|error| self.error(unused, error))?;
             self.pieces.remove(unused);
         }
         Ok(())
+    }
+
+    fn manifest(&self, name: &str) -> Result<Manifest, CheckpointError> {
+        let text = self.store.get(name).map_err(|error| self.error(name, error))?;
+        let text = String::from_utf8(text).map_err(|_| self.error(name, "is not UTF-8"))?;
+        Manifest::of_text(&text).map_err(|problem| self.error(name, problem))
     }
 
     fn names(&self) -> Result<Vec<String>, CheckpointError> {

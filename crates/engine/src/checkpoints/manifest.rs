@@ -76,6 +76,11 @@ impl Manifest {
         name_of(self.kind, self.id)
     }
 
+    /// The names of the pieces that it needs.
+    pub fn pieces(&self) -> Vec<String> {
+        self.states.iter().flatten().map(|piece| piece.name.clone()).collect()
+    }
+
     /// As text: JSON, and a hash of it in the last line.
     pub fn to_text(&self) -> String {
         let json = serde_json::to_string_pretty(self).expect("all of it has a form in JSON");
