@@ -183,8 +183,10 @@ impl TableFunction for Copies {
             |row: usize| if values.is_valid(row) { values.value(row).wrapping_add(1).rem_euclid(4) } else { 2 };
         let made = (0..rows).flat_map(|row| (0..copies(row)).map(move |number| (row as u32, number)));
         let (input_rows, numbers): (Vec<u32>, Vec<i64>) = made.unzip();
+        // What lies below a NULL is not a value.
+        let value = |row: u32| if values.is_valid(row as usize) { values.value(row as usize) } else { 0 };
         let text = |(&row, &number): (&u32, &i64)| {
-            (number != 1).then(|| format!("{} is a number, and a long text", values.value(row as usize)))
+            (number != 1).then(|| format!("{} is a number, and a long text", value(row)))
         };
         let columns = wanted.iter().map(|column| match column {
             0 => Arc::new(Int64Array::from(numbers.clone())) as ArrayRef,
