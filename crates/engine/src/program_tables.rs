@@ -65,6 +65,12 @@ impl ProgramTables {
         self.pushed.contains_key(name) || self.pulled.contains_key(name)
     }
 
+    /// Whether the program no longer fills or reads the table that it filled or read.
+    pub fn has_ended(&self, name: &str) -> bool {
+        self.pushed.get(name).is_some_and(|table| table.has_ended())
+            || self.pulled.get(name).is_some_and(|table| table.has_ended())
+    }
+
     /// Has those look again who wait for room for what they push.
     pub fn look_again(&self) {
         self.pushed.values().for_each(|table| table.look_again());

@@ -12,7 +12,7 @@ use pelton_runtime::sink::Sink;
 use pelton_runtime::wake::Waker;
 
 use crate::error::Error;
-use crate::results::{Results, Unopened, channel};
+use crate::results::{Results, Unopened, Watched, channel};
 
 /// Reads the rows that the `INSERT`s of one query write into a table created by [`crate::Session::pull_table`], in order. A slow reader slows
 /// the query down. Read the tables of one statement set concurrently: when 64 batches wait for one of them, or as much as `pelton.memory` leaves
@@ -25,12 +25,16 @@ pub struct PullSink {
 }
 
 /// The engine's end of a pull table.
-pub(crate) struct PullTable(Mutex<Option<Unopened>>);
+pub(crate) struct PullTable {
+    unopened: Mutex<Option<Unopened>>,
+    channel: Watched,
+}
 
 impl PullSink {
     pub(crate) fn new(schema: SchemaRef) -> (PullSink, Arc<PullTable>) {
         let (unopened, results) = channel();
-        (PullSink { results, schema }, Arc::new(PullTable(Mutex::new(Some(unopened)))))
+        let table = PullTable { channel: unopened.watched(), unopened: Mutex::new(Some(unopened)) };
+        (PullSink { results, schema }, Arc::new(table))
     }
 
     /// The next rows, or `None` when the inserting query has ended. Blocks, also until a query inserts; in async code use it as a [`Stream`].
@@ -101,15 +105,20 @@ impl Stream for PullSink {
 impl PullTable {
     /// Whether a query can insert into the table: none does, nor did.
     pub fn check_unwritten(&self, table: &str) -> Result<(), Error> {
-        match self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        match self.unopened.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
             true => Ok(()),
             false => Err(taken(table)),
         }
     }
 
+    /// Whether the program reads it no more, or the query that wrote to it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.channel.has_ended()
+    }
+
     /// The writing end, for the one query that inserts into the table.
     pub fn open(&self, table: &str, unread: &Unread, waker: &Waker) -> Result<Box<dyn Sink>, Error> {
-        let unopened = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let unopened = self.unopened.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok(unopened.ok_or_else(|| taken(table))?.open(unread, waker, Some(table.to_owned())))
     }
 }

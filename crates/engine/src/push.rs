@@ -257,6 +257,11 @@ impl PushTable {
         self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether nothing more will be pushed.
+    pub fn has_ended(&self) -> bool {
+        self.receiver().as_ref().is_none_or(UnboundedReceiver::is_closed)
+    }
+
     /// Has those look again who wait for room.
     pub fn look_again(&self) {
         self.room.changed.notify_waiters();

@@ -16,7 +16,7 @@ use crate::display::type_names;
 use crate::error::Error;
 
 /// What such a table has as its connector.
-const CONNECTOR: &str = "memory";
+pub(crate) const CONNECTOR: &str = "memory";
 
 /// Rows that are read at once: enough blocks for all workers, and not so many that other sources wait.
 const ROWS_AT_ONCE_MAX: usize = 4 * BLOCK_ROWS_DEFAULT;

@@ -9,7 +9,7 @@ use pelton_runtime::budget::Unread;
 use pelton_runtime::sink::{Sink, SinkError};
 use pelton_runtime::wake::Waker;
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::mpsc::{self, Receiver, Sender, WeakSender};
 
 /// Batches that may wait for whoever reads them; after that the query waits.
 const BATCHES_WAITING_MAX: usize = 64;
@@ -56,7 +56,22 @@ struct ResultSink {
     table: Option<String>,
 }
 
+/// Knows whether both ends are still there.
+pub(crate) struct Watched(WeakSender<RecordBatch>);
+
+impl Watched {
+    /// Whether rows can no longer pass.
+    pub fn has_ended(&self) -> bool {
+        self.0.upgrade().is_none_or(|sender| sender.is_closed())
+    }
+}
+
 impl Unopened {
+    /// Watches the channel, and does not keep it.
+    pub fn watched(&self) -> Watched {
+        Watched(self.sender.downgrade())
+    }
+
     /// For the query that counts what is `unread`, and writes its result, or inserts into a table.
     pub fn open(self, unread: &Unread, waker: &Waker, table: Option<String>) -> Box<dyn Sink> {
         let writer = Writer { unread: unread.clone(), waker: waker.clone() };

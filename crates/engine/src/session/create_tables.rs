@@ -7,12 +7,14 @@ use pelton_plan::parse::{Statement, TableDefinition};
 use pelton_plan::query::check_computed_columns;
 
 use super::Session;
+use crate::engine::Known;
 use crate::error::Error;
 use crate::pull::PullSink;
 use crate::push::PushSource;
 
 impl Session {
-    /// Creates a table that the program writes to. `columns` is the text between the parentheses of `CREATE TABLE`.
+    /// Creates a table that the program writes to. `columns` is the text between the parentheses of `CREATE TABLE`. It replaces a table of the name that the program
+    /// wrote to or read and does so no more; queries that read that one go on.
     ///
     /// # Errors
     /// [`Error::Plan`] where the columns are invalid, or the table exists.
@@ -32,14 +34,14 @@ impl Session {
     pub fn push_table(&self, name: &str, columns: &str) -> Result<PushSource, Error> {
         let (table, schema) = self.own_table("push", name, columns)?;
         let mut known = self.engine().known();
-        known.catalog_mut().add_table(table)?;
+        add(&mut known, name, table)?;
         let (source, table) = PushSource::new(schema, known.budget.clone());
         known.program_tables_mut().add_pushed(name, table);
         Ok(source)
     }
 
     /// Creates a table that the program reads when a query inserts into it. `columns` is the text between the parentheses of `CREATE TABLE`. For queries
-    /// with several outputs; the rows of one `SELECT` are read from its [`crate::Query`].
+    /// with several outputs; the rows of one `SELECT` are read from its [`crate::Query`]. As [`Session::push_table`] it replaces a table whose use has ended.
     ///
     /// # Errors
     /// [`Error::Plan`] where the columns are invalid, or the table exists.
@@ -62,7 +64,7 @@ impl Session {
     pub fn pull_table(&self, name: &str, columns: &str) -> Result<PullSink, Error> {
         let (table, schema) = self.own_table("pull", name, columns)?;
         let mut known = self.engine().known();
-        known.catalog_mut().add_table(table)?;
+        add(&mut known, name, table)?;
         let (sink, table) = PullSink::new(schema);
         known.program_tables_mut().add_pulled(name, table);
         Ok(sink)
@@ -93,8 +95,16 @@ impl Session {
     }
 }
 
+/// Adds a table of the program to the catalogue, in the place of one that it uses no more.
+fn add(known: &mut Known, name: &str, table: Table) -> Result<(), Error> {
+    if known.program_tables.has_ended(name) {
+        known.remove(name);
+    }
+    Ok(known.catalog_mut().add_table(table)?)
+}
+
 /// The definition of a table that the program has.
-fn declared(connector: &str, name: &str, columns: &str) -> Result<TableDefinition, Error> {
+pub(super) fn declared(connector: &str, name: &str, columns: &str) -> Result<TableDefinition, Error> {
     let sql = format!("CREATE TABLE {} ({columns}) WITH ('connector' = '{connector}')", identifier(name));
     let mut parsed = pelton_plan::parse(&sql)?;
     match parsed.pop().map(|parsed| parsed.statement) {

@@ -3,7 +3,10 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
+use pelton_plan::parse::TableDefinition;
+
 use super::Session;
+use super::create_tables::declared;
 use crate::error::Error;
 use crate::registered_rows::{self, EventTime};
 use crate::table;
@@ -39,12 +42,44 @@ impl Session {
     ) -> Result<(), Error> {
         let mut definition = registered_rows::definition(name, event_time);
         definition.complete(&schema)?;
+        self.register_defined(definition, &schema, &rows)
+    }
+
+    /// As [`Session::register_rows`], with the columns and the event time of a list as in `CREATE TABLE`.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where it is no such list; otherwise as [`Session::register_rows`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pelton::arrow::array::{Int64Array, RecordBatch};
+    /// let session = pelton::Session::new();
+    /// let columns = "i BIGINT NOT NULL";
+    /// let numbers = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    /// let rows = RecordBatch::try_new(pelton::Session::columns(columns)?, vec![numbers]).unwrap();
+    /// session.register_declared_rows("numbers", columns, vec![rows])?;
+    /// assert_eq!(session.sql("SELECT SUM(i) FROM numbers")?.collect()?[0].num_rows(), 1);
+    /// # Ok::<(), pelton::Error>(())
+    /// ```
+    pub fn register_declared_rows(&self, name: &str, columns: &str, rows: Vec<RecordBatch>) -> Result<(), Error> {
+        let definition = TableDefinition { temporary: true, ..declared(registered_rows::CONNECTOR, name, columns)? };
+        let schema = definition.physical_schema();
+        self.register_defined(definition, &schema, &rows)
+    }
+
+    fn register_defined(
+        &self,
+        mut definition: TableDefinition,
+        schema: &SchemaRef,
+        rows: &[RecordBatch],
+    ) -> Result<(), Error> {
         if definition.watermark.is_none() {
             definition.watermark = table::only_time(&definition);
         }
-        let table = registered_rows::table(definition, &schema, &rows)?;
+        let name = definition.name.clone();
+        let table = registered_rows::table(definition, schema, rows)?;
         let catalog = &mut self.own().catalog;
-        catalog.remove(name);
+        catalog.remove(&name);
         Ok(catalog.add_table(table)?)
     }
 

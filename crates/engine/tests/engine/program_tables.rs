@@ -189,3 +189,28 @@ fn each_goes_one_way_and_to_one_query() {
     }
     drop(numbers);
 }
+
+#[test]
+fn a_table_whose_use_has_ended_makes_place_for_another() {
+    let (session, numbers, [mut even, odd]) = session("1");
+    for name in ["numbers", "even", "odd"] {
+        assert!(session.push_table(name, "i BIGINT NOT NULL").is_err(), "{name} is used");
+        assert!(session.pull_table(name, "i BIGINT NOT NULL").is_err(), "{name} is used");
+    }
+    let inserts = session.sql("INSERT INTO even SELECT i FROM numbers").unwrap();
+    push(&numbers, 0..3).unwrap();
+    drop(numbers);
+    inserts.wait().unwrap();
+    // What was written can still be read, and a query of the new table has the rows of that.
+    let numbers = session.push_table("numbers", "j BIGINT NOT NULL").unwrap();
+    let query = session.sql("SELECT j FROM numbers").unwrap();
+    push(&numbers, [7]).unwrap();
+    drop(numbers);
+    assert_eq!(query.collect().unwrap()[0].column(0).as_primitive::<Int64Type>().values(), &[7]);
+    assert_eq!(all(&mut even), [0, 1, 2]);
+    // One has been written, and the other is read no more.
+    drop(odd);
+    for name in ["even", "odd"] {
+        session.pull_table(name, "i BIGINT NOT NULL").unwrap();
+    }
+}
