@@ -23,7 +23,7 @@ use super::Server;
 use super::encode::Form;
 use super::extended::{Portal, Statement};
 use super::failure::{End, notice, warning};
-use super::rows::{Rows, Step};
+use super::rows::{Batches, Rows, Step};
 use super::session_command::{SERVER_VERSION, SessionCommand, TIME_ZONE};
 use super::wire::{Incoming, Interrupts, Outgoing};
 use crate::absence::AbsenceWarning;
@@ -219,6 +219,10 @@ impl Connection {
             PgWireFrontendMessage::Execute(execute) => self.execute_portal(&execute).await,
             PgWireFrontendMessage::Close(close) => self.close(&close),
             PgWireFrontendMessage::Flush(_) => Ok(()),
+            // The rest of a COPY that has failed.
+            PgWireFrontendMessage::CopyData(_)
+            | PgWireFrontendMessage::CopyDone(_)
+            | PgWireFrontendMessage::CopyFail(_) => Ok(()),
             PgWireFrontendMessage::Sync(_) => {
                 if !self.is_in_transaction {
                     self.portals.clear();
@@ -258,9 +262,7 @@ impl Connection {
                 self.outgoing.put(notice(note));
                 Ok(Answer::Done(command_name(statement)))
             }
-            Outcome::Rows(rows) => {
-                Rows::of_batch(&rows, self.session.time_zone(), "SELECT").map(|rows| Answer::Rows(Box::new(rows)))
-            }
+            Outcome::Rows(rows) => Ok(Answer::Rows(Box::new(Rows::of_batch(rows, self.session.time_zone(), "SELECT")))),
             Outcome::Running(query) if query.schema().fields().is_empty() => self.insert(query).await,
             Outcome::Running(query) => Ok(Answer::Rows(Box::new(Rows::of_query(query, self.session.time_zone())))),
         }
@@ -335,7 +337,7 @@ impl Connection {
             SessionCommand::Value { column, value } => {
                 let value = if column == TIME_ZONE { self.session.time_zone().to_string() } else { value };
                 let rows = super::session_command::row(&column, &value);
-                Rows::of_batch(&rows, self.session.time_zone(), "SELECT").map(|rows| Answer::Rows(Box::new(rows)))
+                Ok(Answer::Rows(Box::new(Rows::of_batch(rows, self.session.time_zone(), "SELECT"))))
             }
             SessionCommand::Deallocate(name) => {
                 match name {
@@ -384,7 +386,7 @@ impl Connection {
                         }
                     };
                     if !has_more {
-                        self.tell_left_out(rows).await?;
+                        self.tell_left_out(rows.rest()).await?;
                         return Ok(true);
                     }
                 }
@@ -393,11 +395,12 @@ impl Connection {
     }
 
     /// Sends what has been written, as long as the client takes it.
-    async fn flush_watched(&mut self) -> Result<(), End> {
+    pub async fn flush_watched(&mut self) -> Result<(), End> {
         self.interrupts.watch(&mut self.incoming, self.outgoing.flush()).await
     }
 
-    async fn tell_left_out(&mut self, rows: &mut Rows) -> Result<(), End> {
+    /// Tells what a query has left out, behind its rows.
+    pub async fn tell_left_out(&mut self, rows: &mut Batches) -> Result<(), End> {
         let Some(summary) = rows.end().await? else { return Ok(()) };
         let absent = AbsenceWarning::default().at_the_end(&summary);
         let absent = absent.iter().map(|text| text.trim_start_matches("warning: ").to_owned());

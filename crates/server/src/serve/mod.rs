@@ -2,9 +2,10 @@
 //!
 //! A connection reads messages (`wire`), and executes statements one at a time: as text (`simple`), or prepared with parameters (`extended`, `parameters`).
 //! What drivers ask of Postgres alone is answered by `session_command`. Rows are sent as they come (`rows`, `encode`, `types`): a client that reads slowly
-//! slows its own query. An INSERT goes on as a job when its client has gone (`jobs`).
+//! slows its own query. COPY sends and receives them as Arrow data (`copy`). An INSERT goes on as a job when its client has gone (`jobs`).
 
 mod connection;
+mod copy;
 mod encode;
 mod extended;
 mod failure;

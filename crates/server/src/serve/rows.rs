@@ -9,7 +9,7 @@ use futures_core::Stream;
 use pelton::arrow::array::RecordBatch;
 use pelton::arrow::datatypes::{Schema, SchemaRef};
 use pelton::display::Zone;
-use pelton::{Error, Query, Summary};
+use pelton::{Error, PullSink, Query, Summary};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::{FieldDescription, RowDescription};
 use tokio::task::spawn_blocking;
@@ -25,10 +25,20 @@ pub struct Rows {
     zone: Zone,
     /// How the command is named at the end.
     tag: &'static str,
-    /// A query that makes more of them.
-    query: Option<Query>,
+    /// What has not been sent.
+    rest: Batches,
     batch: Option<Batch>,
     sent: u64,
+}
+
+/// Rows as they come, batch by batch.
+pub enum Batches {
+    /// Those of a statement that is done.
+    Ready(Option<RecordBatch>),
+    /// Those of a query while it runs.
+    Query(Option<Query>),
+    /// Those that are inserted into a table.
+    Table(Box<PullSink>),
 }
 
 /// Rows that are being sent.
@@ -51,13 +61,16 @@ pub enum Step {
 impl Rows {
     pub fn of_query(query: Query, zone: Zone) -> Rows {
         let schema = query.schema().clone();
-        Rows { schema, zone, tag: "SELECT", query: Some(query), batch: None, sent: 0 }
+        Rows { schema, zone, tag: "SELECT", rest: Batches::Query(Some(query)), batch: None, sent: 0 }
     }
 
-    pub fn of_batch(rows: &RecordBatch, zone: Zone, tag: &'static str) -> Result<Rows, End> {
-        let mut this = Rows { schema: rows.schema(), zone, tag, query: None, batch: None, sent: 0 };
-        this.take(rows)?;
-        Ok(this)
+    pub fn of_batch(rows: RecordBatch, zone: Zone, tag: &'static str) -> Rows {
+        Rows { schema: rows.schema(), zone, tag, rest: Batches::Ready(Some(rows)), batch: None, sent: 0 }
+    }
+
+    /// The rows as the engine has them, and their columns.
+    pub fn into_batches(self) -> (SchemaRef, Batches) {
+        (self.schema, self.rest)
     }
 
     pub fn schema(&self) -> &Schema {
@@ -105,26 +118,47 @@ impl Rows {
 
     /// Waits for the next rows: `false` where no more will come.
     pub async fn next(&mut self) -> Result<bool, End> {
-        let Some(query) = &mut self.query else { return Ok(false) };
-        match poll_fn(|context| Pin::new(&mut *query).poll_next(context)).await {
-            Some(Ok(rows)) => self.take(&rows).map(|()| true),
-            Some(Err(error)) => Err(of_run(&error)),
+        match self.rest.next().await? {
+            Some(rows) => self.take(&rows).map(|()| true),
             None => Ok(false),
+        }
+    }
+
+    /// Where the summary of the query is found when all rows have been read.
+    pub fn rest(&mut self) -> &mut Batches {
+        &mut self.rest
+    }
+}
+
+impl Batches {
+    /// Waits for the next rows: `None` where no more will come.
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>, End> {
+        match self {
+            Batches::Ready(rows) => Ok(rows.take()),
+            Batches::Query(None) => Ok(None),
+            Batches::Query(Some(query)) => {
+                let next = poll_fn(|context| Pin::new(&mut *query).poll_next(context)).await;
+                next.transpose().map_err(|error| of_run(&error))
+            }
+            Batches::Table(sink) => Ok(poll_fn(|context| Pin::new(&mut **sink).poll_next(context)).await),
         }
     }
 
     /// The summary of the query, when all rows have been read.
     pub async fn end(&mut self) -> Result<Option<Summary>, End> {
-        let Some(query) = self.query.take() else { return Ok(None) };
+        let Batches::Query(query) = self else { return Ok(None) };
+        let Some(query) = query.take() else { return Ok(None) };
         let summary = spawn_blocking(|| query.wait()).await.map_err(End::internal)?;
         summary.map(Some).map_err(|error| of_run(&error))
     }
 }
 
 /// A query ends when nobody reads its rows. That may take a moment.
-impl Drop for Rows {
+impl Drop for Batches {
     fn drop(&mut self) {
-        if let Some(query) = self.query.take() {
+        if let Batches::Query(query) = self
+            && let Some(query) = query.take()
+        {
             query.control().abort();
             drop(spawn_blocking(|| drop(query)));
         }

@@ -4,14 +4,18 @@ use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::EmptyQueryResponse;
 
 use super::connection::{Answer, Connection};
+use super::copy::Copy;
 use super::encode::Form;
 use super::failure::{End, position_in};
 use super::rows::description;
 use crate::scan::statements;
 
 impl Connection {
-    /// Executes statements in order, up to the first that fails.
+    /// Executes statements in order, up to the first that fails. A COPY statement is alone.
     pub async fn simple_query(&mut self, text: &str) -> Result<(), End> {
+        if let Some(copy) = Copy::of(text) {
+            return self.copy(text, copy?).await;
+        }
         let statements = statements(text);
         if statements.is_empty() {
             self.outgoing.put(PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new()));

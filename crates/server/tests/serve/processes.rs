@@ -21,6 +21,35 @@ fn raw(server: &Server) -> TcpStream {
     socket
 }
 
+/// The next message of the server: its kind, and its bytes.
+fn received(socket: &mut TcpStream) -> (u8, Vec<u8>) {
+    let mut header = [0; 5];
+    socket.read_exact(&mut header).unwrap();
+    let bytes = u32::from_be_bytes(header[1..].try_into().unwrap()) as usize - 4;
+    let mut body = vec![0; bytes];
+    socket.read_exact(&mut body).unwrap();
+    (header[0], body)
+}
+
+/// The messages up to the next one of a kind, with it.
+fn received_until(socket: &mut TcpStream, last: u8) -> Vec<(u8, Vec<u8>)> {
+    let mut messages = Vec::new();
+    while messages.last().is_none_or(|(kind, _)| *kind != last) {
+        messages.push(received(socket));
+    }
+    messages
+}
+
+fn kinds(messages: &[(u8, Vec<u8>)]) -> String {
+    messages.iter().map(|(kind, _)| char::from(*kind)).collect()
+}
+
+/// Sends a statement, and returns what the server answers before it is ready.
+fn answered(socket: &mut TcpStream, statement: &str) -> Vec<(u8, Vec<u8>)> {
+    socket.write_all(&message(b'Q', &[statement.as_bytes(), b"\0"].concat())).unwrap();
+    received_until(socket, b'Z')
+}
+
 /// What the server sends before it closes the connection.
 fn told(mut socket: TcpStream) -> String {
     let mut bytes = Vec::new();
@@ -94,4 +123,55 @@ fn a_signal_ends_the_server_and_tells_its_clients() {
     server.signal("-TERM");
     assert!(told(client).contains("57P01"));
     assert_eq!(server.ended().0.code(), Some(0));
+}
+
+#[test]
+fn rows_are_copied_as_arrow_both_ways() {
+    use pelton::arrow::array::RecordBatch;
+    use pelton::arrow::buffer::Buffer;
+    use pelton::arrow::ipc::reader::StreamDecoder;
+
+    let server = Server::start(&[]);
+    let mut socket = raw(&server);
+    received_until(&mut socket, b'Z');
+    let copied = answered(
+        &mut socket,
+        "COPY (SELECT a, MAP['k', a] AS m FROM (VALUES (1), (2)) AS t (a)) TO STDOUT (FORMAT arrow)",
+    );
+    let stream: Vec<u8> =
+        copied.iter().filter(|(kind, _)| *kind == b'd').flat_map(|(_, bytes)| bytes.clone()).collect();
+    assert!(kinds(&copied).starts_with('H') && kinds(&copied).ends_with("cCZ"), "{}", kinds(&copied));
+    let (mut decoder, mut bytes) = (StreamDecoder::new(), Buffer::from(stream.clone()));
+    let batches: Vec<RecordBatch> = std::iter::from_fn(|| decoder.decode(&mut bytes).unwrap()).collect();
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 2);
+    assert!(batches[0].schema().field(1).data_type().is_nested(), "a MAP comes as one");
+
+    // The same bytes are the rows of another table, however they are cut.
+    let columns = "a INT NOT NULL, m MAP<STRING, INT>";
+    socket
+        .write_all(&message(b'Q', format!("COPY TEMPORARY TABLE t ({columns}) FROM STDIN (FORMAT arrow)\0").as_bytes()))
+        .unwrap();
+    assert_eq!(received(&mut socket).0, b'G');
+    for part in stream.chunks(7) {
+        socket.write_all(&message(b'd', part)).unwrap();
+    }
+    socket.write_all(&message(b'c', b"")).unwrap();
+    assert_eq!(kinds(&received_until(&mut socket, b'Z')), "CZ");
+    let counted = answered(&mut socket, "SELECT CONCAT('sum ', CAST(SUM(a) AS STRING)) AS s FROM t");
+    assert!(counted.iter().any(|(kind, bytes)| *kind == b'D' && bytes.ends_with(b"sum 3")), "{counted:?}");
+
+    // What is wrong is said, and the connection goes on behind what the client had still to send.
+    socket.write_all(&message(b'Q', b"COPY TEMPORARY TABLE u (a INT) FROM STDIN (FORMAT arrow)\0")).unwrap();
+    assert_eq!(received(&mut socket).0, b'G');
+    for bytes in [b"no stream of arrow".as_slice(), b"at all"] {
+        socket.write_all(&message(b'd', bytes)).unwrap();
+    }
+    socket.write_all(&message(b'c', b"")).unwrap();
+    assert_eq!(kinds(&received_until(&mut socket, b'Z')), "EZ");
+    socket.write_all(&message(b'Q', b"COPY TEMPORARY TABLE u (a INT) FROM STDIN (FORMAT arrow)\0")).unwrap();
+    assert_eq!(received(&mut socket).0, b'G');
+    socket.write_all(&message(b'f', b"changed my mind\0")).unwrap();
+    let failed = received_until(&mut socket, b'Z');
+    assert!(String::from_utf8_lossy(&failed[0].1).contains("changed my mind"), "{failed:?}");
+    assert_eq!(kinds(&answered(&mut socket, "SELECT 1 AS a")), "TDCZ");
 }
