@@ -39,9 +39,9 @@ from ._functions import aggregate, function, table_function
 from ._jobs import AdaptationEvent, AdaptationEvents, Job
 from ._native import VERSION as __version__
 from ._native import Array, Error
+from ._native import Session as _Session
 from ._notebook import load_ipython_extension
 from ._query import Batch, Query
-from ._served import ServedConnection
 from ._streams import Reader, Stream
 
 __all__ = [
@@ -56,7 +56,6 @@ __all__ = [
     "Job",
     "Query",
     "Reader",
-    "ServedConnection",
     "Stream",
     "Table",
     "Window",
@@ -89,7 +88,7 @@ __all__ = [
 _default: Optional[Connection] = None
 
 
-def connect(address: Optional[str] = None, **settings: object) -> Union[Connection, ServedConnection]:
+def connect(address: Optional[str] = None, **settings: object) -> Connection:
     """A new engine in this process, or, with an address, a connection to one that `pelton serve` runs.
 
     Settings are those of ``SET``; a dot is written as two underscores, as names of Python have none.
@@ -98,7 +97,13 @@ def connect(address: Optional[str] = None, **settings: object) -> Union[Connecti
     >>> con.setting("pelton.workers")
     '1'
     """
-    connection = Connection() if address is None else ServedConnection(address)
+    if address is None:
+        connection = Connection(_Session(), has_engine=True)
+    else:
+        # Loaded where it is needed: it takes as long as the rest of the package.
+        from ._served import ServedSession
+
+        connection = Connection(ServedSession(address))
     for key, value in settings.items():
         connection.set(key.replace("__", "."), value)
     return connection
@@ -108,7 +113,7 @@ def default_connection() -> Connection:
     """The connection that the functions of this module use. It is made when it is first used."""
     global _default
     if _default is None:
-        _default = Connection()
+        _default = connect()
     return _default
 
 

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from typing import Any, Dict, List, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Union
 
 from . import _native
 from ._builder import Table
-from ._expressions import Expr, argument
+from ._expressions import Expr, call
 from ._functions import Aggregate, declared_aggregate, declared_function, declared_table_function
 from ._jobs import Job
 from ._libraries import arrow_data
 from ._query import Query, Rows
 from ._scan import Variables, caller, variables_of
 from ._streams import Reader, Stream
-from ._types import Columns, Duration, column_list, micros
+from ._types import Columns, Duration, column_list, micros, watermark
+
+if TYPE_CHECKING:
+    from ._served import ServedSession
 
 _open: "weakref.WeakSet[Connection]" = weakref.WeakSet()
 
 
 class Connection:
-    """A session of an engine in this process, with its tables, functions, settings and jobs.
+    """A session of an engine, with its tables, functions, settings and jobs: made by :func:`connect`.
 
-    Names, views and settings are as in SQL. An engine ends with the last of its connections; :meth:`cursor` makes another one of the same engine, for another thread.
+    Names, views and settings are as in SQL. An engine in this process ends with the last of its connections; :meth:`cursor` makes another one of the same engine, for another thread.
+
+    With an engine that `pelton serve` runs, rows travel to it and back. Its connection is busy while the rows of a query are read: for another query make a :meth:`cursor`.
 
     >>> con = pelton.connect()
     >>> con.execute("CREATE TABLE numbers (i INT) WITH ('connector' = 'datagen', 'number-of-rows' = '5')")
@@ -31,10 +36,10 @@ class Connection:
     [(5,)]
     """
 
-    def __init__(self, native: Optional[_native.Session] = None) -> None:
+    def __init__(self, session: Union[_native.Session, ServedSession], has_engine: bool = False) -> None:
+        self._native = session
         #: Whether it has made the engine.
-        self._has_engine = native is None
-        self._native = _native.Session() if native is None else native
+        self._has_engine = has_engine
         _open.add(self)
 
     def cursor(self) -> "Connection":
@@ -71,13 +76,24 @@ class Connection:
         outcome = None
         for outcome in self._outcomes(script, variable):
             pass
+        return self._result(outcome)
+
+    def _result(self, outcome: Any) -> Union[Query, Job, None]:
+        """What a statement has led to, as the user gets it."""
         if isinstance(outcome, _native.Batch):
             return Query(Rows(outcome))
-        if isinstance(outcome, _native.Query):
-            if outcome.is_insert:
-                return Job(outcome.detach(), self)
-            return Query(outcome, self._native.time_zone, self)
-        return None
+        if not _runs(outcome):
+            return None
+        if outcome.is_insert:
+            return Job(outcome.detach(), self)
+        return Query(outcome, self._native.time_zone, self)
+
+    def _run_text(self, statement: str) -> Any:
+        """Executes a statement that was put together by calls."""
+        return self._result(self._native.execute(self._native.prepare(statement)[0]))
+
+    def _explain_text(self, statement: str) -> str:
+        return self._native.explain(self._native.prepare(statement)[0]) or ""
 
     def execute(self, script: str) -> None:
         """Executes statements, and waits for the inserts among them. Rows of queries are dropped.
@@ -91,7 +107,7 @@ class Connection:
 
     def _execute(self, script: str, depth: int) -> None:
         for outcome in self._outcomes(script, variables_of(caller(depth))):
-            if isinstance(outcome, _native.Query):
+            if _runs(outcome):
                 _wait(outcome)
 
     def _outcomes(self, script: str, variable: Variables) -> Any:
@@ -99,7 +115,7 @@ class Connection:
         statements = self._native.prepare(script)
         for number, statement in enumerate(statements, 1):
             outcome = self._with_variables(variable, lambda: self._native.execute(statement))
-            if isinstance(outcome, _native.Query) and number < len(statements):
+            if _runs(outcome) and number < len(statements):
                 _wait(outcome)
             yield outcome
 
@@ -111,9 +127,9 @@ class Connection:
                 try:
                     return call()
                 except _native.Error as error:
-                    name = getattr(error, "unknown_table", None)
+                    name = error.unknown_table
                     data = None if name is None or name in registered else variable(name)
-                    if data is None:
+                    if name is None or data is None:
                         raise
                     self._native.register(name, data, None, 0)
                     registered.append(name)
@@ -158,13 +174,15 @@ class Connection:
         >>> numbers.filter(pelton.col("i") > 1).select("i").fetchall()
         [(2,), (3,)]
         """
+        table = Table._of(self, name)
         try:
-            return Table(self, self._native.table(name))
+            self._native.check(table.sql(), None)
         except _native.Error:
             data = variables_of(caller(1))(name)
             if data is None:
                 raise
-        return self.register(name, data)
+            return self.register(name, data)
+        return table
 
     def call(self, function: str, *arguments: Any) -> Expr:
         """A call of any function of SQL by its name, for queries that are put together by calls. A string is the name of a column.
@@ -174,7 +192,7 @@ class Connection:
         >>> words.select(con.call("UPPER", "word").alias("loud")).fetchall()
         [('A',), ('B',)]
         """
-        return Expr(self._native.call(function, [argument(value)._native for value in arguments]))
+        return call(function, arguments)
 
     def register(self, name: str, data: Any, event_time: Optional[str] = None, delay: Duration = 0) -> Table:
         """Makes Arrow data, a DataFrame or a dict of lists a temporary table, which queries read any number of times without copying it.
@@ -195,7 +213,7 @@ class Connection:
         if found is None:
             raise _native.Error(f"{type(data).__name__} has no Arrow data: register a DataFrame, Arrow data or a dict of lists")
         self._native.register(name, found, event_time, micros(delay))
-        return Table(self, self._native.table(name))
+        return Table._of(self, name)
 
     def stream(self, name: str, columns: Columns, event_time: Optional[str] = None, delay: Duration = 0) -> Stream:
         """Makes a table that the program fills with :meth:`Stream.push`. Queries over it run until it is closed.
@@ -210,10 +228,7 @@ class Connection:
         """
         declared = column_list(columns)
         if event_time is not None:
-            column = "`" + event_time.replace("`", "``") + "`"
-            length = micros(delay)
-            trails = "" if length == 0 else f" - INTERVAL '{length // 1_000_000}.{length % 1_000_000:06}' SECOND"
-            declared += f", WATERMARK FOR {column} AS {column}{trails}"
+            declared += watermark(event_time, micros(delay))
         return Stream(self, name, self._native.push_table(name, declared))
 
     def reader(self, name: str, columns: Columns) -> Reader:
@@ -324,10 +339,16 @@ class Connection:
         self.close()
 
     def __repr__(self) -> str:
-        return "<pelton.Connection to an engine in this process>"
+        address = getattr(self._native, "address", "an engine in this process")
+        return f"<pelton.Connection to {address}>"
 
 
-def _wait(outcome: _native.Query) -> None:
+def _runs(outcome: Any) -> bool:
+    """Whether it is a query or an insert."""
+    return hasattr(outcome, "is_insert")
+
+
+def _wait(outcome: Any) -> None:
     if outcome.is_insert:
         outcome.wait()
     else:

@@ -66,8 +66,5 @@ def arrow_data(value: Any) -> Any:
         return value.collect()
     if polars is not None and isinstance(value, polars.Series):
         return value.to_frame()
-    if hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__"):
-        return value
-    if hasattr(value, "__dataframe__") and not hasattr(value, "__arrow_c_stream__"):
-        return None
-    return None
+    has_arrow = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
+    return value if has_arrow else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Deque, List, Optional
 
+from ._native import Error
 from ._text import html_table, text_table
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def load_ipython_extension(ipython: Any) -> None:
     """
 
     def pelton(line: str, cell: Optional[str] = None) -> Any:
-        from . import default_connection
+        from . import Query, default_connection
 
         options = line.split()
         is_live = "--live" in options
@@ -39,7 +39,7 @@ def load_ipython_extension(ipython: Any) -> None:
         if names and cell is not None:
             ipython.user_ns[names[0]] = outcome
             return None
-        if is_live and outcome is not None:
+        if is_live and isinstance(outcome, Query):
             outcome.live()
             return None
         return outcome
@@ -98,17 +98,24 @@ def live(query: "Query", seconds: Optional[float], rows_max: int) -> None:
     if screen.is_notebook:
         screen.update(_live_html(query, list(newest), rows_read))
     else:
-        print(_figures(query.progress(), rows_read))
+        print(_figures(query, rows_read))
         print(text_table(query.columns, list(newest)))
 
 
 def _live_html(query: "Query", newest: List[Row], rows_read: int) -> str:
+    import html
+
     state = "has ended" if query.has_ended else "runs"
-    figures = html.escape(_figures(query.progress(), rows_read))
+    figures = html.escape(_figures(query, rows_read))
     return f"<p>The query {state}: {figures}</p>" + html_table(query.columns, newest, has_more=False)
 
 
-def _figures(progress: Dict[str, Any], rows_read: int) -> str:
+def _figures(query: "Query", rows_read: int) -> str:
+    try:
+        progress = query.progress()
+    except Error:
+        # A server does not tell it.
+        return f"{rows_read:,} rows out"
     parts = [f"{progress['rows_in']:,} rows in", f"{rows_read:,} rows out", f"{progress['rows_in_per_s']:,.0f} rows/s"]
     latency_s = progress["latency_s_p99"]
     if latency_s is not None:

@@ -131,12 +131,13 @@ class Query:
         """Whether the query has ended. Rows may still be there to be read."""
         return self._native.has_ended
 
-    def _next(self) -> Optional[_native.Batch]:
+    def _check_not_fetched(self) -> None:
         if self._rows:
             raise _native.Error("rows of a batch have been fetched one by one: read the others with fetchone, fetchmany or fetchall")
-        if self._ahead:
-            return self._ahead.popleft()
-        return self._native.next_batch()
+
+    def _next(self) -> Optional[_native.Batch]:
+        self._check_not_fetched()
+        return self._ahead.popleft() if self._ahead else self._native.next_batch()
 
     def __iter__(self) -> Iterator[Batch]:
         """The rows as they come, batch by batch."""
@@ -148,6 +149,7 @@ class Query:
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
         """The rows as they come, for ``async for``. Other tasks of the loop go on meanwhile."""
+        self._check_not_fetched()
         while self._ahead:
             yield Batch(self._ahead.popleft())
         async for batch in _polled(self._native):
@@ -206,8 +208,7 @@ class Query:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Arrow's C stream: other libraries read the rows as they come, without a copy."""
-        if self._rows:
-            raise _native.Error("rows of a batch have been fetched one by one: the others can only be fetched, too")
+        self._check_not_fetched()
         ahead = list(self._ahead)
         self._ahead.clear()
         return self._native.stream(ahead, requested_schema)
@@ -322,21 +323,27 @@ class _Collected:
 class Rows:
     """Rows that are there, such as those of SHOW: what a query reads."""
 
-    def __init__(self, batch: Optional[_native.Batch]) -> None:
-        self._batch = batch
-        self.columns = batch.columns if batch is not None else []
+    def __init__(self, batch: _native.Batch) -> None:
+        self._empty = batch.slice(0, 0)
+        self._batch: Optional[_native.Batch] = batch
+        self.columns = batch.columns
         self.has_ended = True
 
     def next_batch(self) -> Optional[_native.Batch]:
         batch, self._batch = self._batch, None
         return batch
 
+    try_next_batch = next_batch
+
     def poll_batch(self, _wake: object) -> Tuple[bool, Optional[_native.Batch]]:
         return True, self.next_batch()
 
     def stream(self, ahead: List[_native.Batch], requested_schema: object) -> object:
-        batches = [batch for batch in [*ahead, self.next_batch()] if batch is not None]
-        return _native.Batch.stream_of(batches, requested_schema)
+        batches = [*ahead, *iter(self.next_batch, None)]
+        return _native.Batch.stream_of(batches or [self._empty], requested_schema)
+
+    def schema_capsule(self) -> object:
+        return self._empty.__arrow_c_schema__()
 
     def stop(self) -> None:
         self._batch = None
@@ -344,7 +351,10 @@ class Rows:
     close = stop
 
     def progress(self) -> Dict[str, Any]:
-        return {}
+        raise _native.Error("the statement is done: only queries have progress")
+
+    def adaptation_events(self) -> Any:
+        raise _native.Error("the statement is done: only queries have code that adapts")
 
 
 async def _polled(native: Any) -> AsyncIterator[_native.Batch]:

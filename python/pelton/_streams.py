@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, AsyncIterator, Deque, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, AsyncIterator, Deque, Iterator, List, Optional, Tuple, Union
 
 from . import _native
 from ._expressions import Expr, Window
@@ -13,6 +13,7 @@ from ._query import Batch, _polled
 if TYPE_CHECKING:
     from ._builder import GroupedTable, Table
     from ._connection import Connection
+    from ._served_rows import ServedReader, ServedStream
 
 #: How long a push that awaits room sleeps at first and at most, in seconds.
 SLEEP_S_MIN = 0.000_5
@@ -31,7 +32,7 @@ class Stream:
     [(2,), (3,)]
     """
 
-    def __init__(self, connection: "Connection", name: str, native: _native.PushTable) -> None:
+    def __init__(self, connection: "Connection", name: str, native: Union[_native.PushTable, ServedStream]) -> None:
         self._connection = connection
         self._native = native
         #: Its name in SQL.
@@ -114,7 +115,7 @@ class Stream:
 class Reader:
     """Reads the rows that a query inserts into a table: made by :meth:`Connection.reader`."""
 
-    def __init__(self, native: _native.PullTable) -> None:
+    def __init__(self, native: Union[_native.PullTable, ServedReader]) -> None:
         self._native = native
         self._rows: Deque[Tuple[Any, ...]] = deque()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from typing import List, Optional, Sequence, Tuple
 
 #: SQL types whose values are aligned to the right.
@@ -34,6 +33,7 @@ def text_table(columns: Columns, rows: Rows) -> str:
 
 def html_table(columns: Columns, rows: Rows, has_more: bool) -> str:
     """A table for a notebook."""
+    import html
 
     def cell(value: Optional[str], kind: str) -> str:
         side = "right" if _is_number(kind) else "left"

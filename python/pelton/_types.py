@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import sys
+import types
 import typing
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -36,12 +37,12 @@ def sql_type(declared: Any) -> str:
     if declared in _NAMES:
         return _NAMES[declared]
     origin, arguments = typing.get_origin(declared), typing.get_args(declared)
-    is_union = origin is Union or (sys.version_info >= (3, 10) and origin is __import__("types").UnionType)
-    if is_union:
+    # `int | None` is one of `types`, which Python 3.9 has not.
+    if origin is Union or origin is getattr(types, "UnionType", Union):
         kinds = [argument for argument in arguments if argument is not type(None)]
         if len(kinds) == 1:
             return sql_type(kinds[0])
-    if origin in (list, typing.get_origin(List[int])) and len(arguments) == 1:
+    if origin is list and len(arguments) == 1:
         return f"ARRAY<{sql_type(arguments[0])}>"
     if origin is dict and len(arguments) == 2:
         return f"MAP<{sql_type(arguments[0])}, {sql_type(arguments[1])}>"
@@ -55,7 +56,6 @@ def _of_arrow(declared: Any) -> Optional[str]:
     pa = sys.modules.get("pyarrow")
     if pa is None or not isinstance(declared, pa.DataType):
         return None
-    types = pa.types
     plain = {
         pa.bool_(): "BOOLEAN",
         pa.int8(): "TINYINT",
@@ -68,26 +68,26 @@ def _of_arrow(declared: Any) -> Optional[str]:
     }
     if declared in plain:
         return plain[declared]
-    if types.is_string(declared) or types.is_large_string(declared) or declared == pa.string_view():
+    if pa.types.is_string(declared) or pa.types.is_large_string(declared) or declared == pa.string_view():
         return "STRING"
-    if types.is_binary(declared) or types.is_large_binary(declared) or declared == pa.binary_view():
+    if pa.types.is_binary(declared) or pa.types.is_large_binary(declared) or declared == pa.binary_view():
         return "BYTES"
-    if types.is_decimal(declared):
+    if pa.types.is_decimal(declared):
         return f"DECIMAL({declared.precision}, {declared.scale})"
-    if types.is_timestamp(declared):
+    if pa.types.is_timestamp(declared):
         digits = {"s": 0, "ms": 3, "us": 6, "ns": 6}[declared.unit]
         return f"TIMESTAMP_LTZ({digits})" if declared.tz else f"TIMESTAMP({digits})"
-    if types.is_list(declared) or types.is_large_list(declared):
+    if pa.types.is_list(declared) or pa.types.is_large_list(declared):
         return f"ARRAY<{sql_type(declared.value_type)}>"
-    if types.is_map(declared):
+    if pa.types.is_map(declared):
         return f"MAP<{sql_type(declared.key_type)}, {sql_type(declared.item_type)}>"
-    if types.is_struct(declared):
+    if pa.types.is_struct(declared):
         return "ROW<" + ", ".join(f"{quoted(field.name)} {sql_type(field.type)}" for field in declared) + ">"
     return None
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it where it is no plain word."""
+    """A name as SQL has it."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -110,6 +110,30 @@ def column_list(columns: Columns) -> str:
 def positional(types: Sequence[Any]) -> str:
     """Types without names as columns."""
     return ", ".join(f"`_{index}` {sql_type(kind)}" for index, kind in enumerate(types))
+
+
+#: Units of intervals, in microseconds.
+_INTERVALS = {"DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000}
+
+
+def interval(length_us: int) -> str:
+    """A length of time as SQL has it.
+
+    >>> interval(10_000_000), interval(7_200_000_000), interval(1_500_000)
+    ("INTERVAL '10' SECOND", "INTERVAL '2' HOUR", "INTERVAL '1.500000' SECOND")
+    """
+    for unit, unit_us in _INTERVALS.items():
+        if length_us % unit_us == 0 and length_us != 0:
+            return f"INTERVAL '{length_us // unit_us}' {unit}"
+    sign = "-" if length_us < 0 else ""
+    seconds, rest_us = divmod(abs(length_us), 1_000_000)
+    return f"INTERVAL '{sign}{seconds}{f'.{rest_us:06}' if rest_us else ''}' SECOND"
+
+
+def watermark(event_time: str, delay_us: int) -> str:
+    """The event time of a table, as it is declared behind its columns."""
+    delay = "" if delay_us == 0 else f" - {interval(delay_us)}"
+    return f", WATERMARK FOR {quoted(event_time)} AS {quoted(event_time)}{delay}"
 
 
 _UNITS = {

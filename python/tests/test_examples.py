@@ -23,7 +23,12 @@ def test_docstrings(name):
 
 def test_public_names_have_docstrings():
     for name in pelton.__all__:
-        assert getattr(pelton, name).__doc__, name
+        public = getattr(pelton, name)
+        assert public.__doc__, name
+        for member in vars(public) if isinstance(public, type) else ():
+            attribute = getattr(public, member)
+            if not member.startswith("_") and attribute is not None:
+                assert attribute.__doc__, f"{name}.{member}"
 
 
 def python_blocks(page):

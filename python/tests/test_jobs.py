@@ -5,7 +5,8 @@ import pytest
 import pelton
 
 
-def test_jobs(con):
+def test_jobs(any_con):
+    con = any_con
     numbers = con.stream("numbers", {"i": int})
     con.execute("CREATE TABLE hole (i BIGINT) WITH ('connector' = 'blackhole')")
     con.set("pipeline.name", "count")
@@ -37,12 +38,39 @@ def test_failed_jobs(con):
         con.execute("INSERT INTO hole SELECT fails(i) FROM t")
 
 
-def test_settings(con):
+def test_a_job_is_aborted(any_con):
+    numbers = any_con.stream("numbers", {"i": int})
+    any_con.execute("CREATE TABLE hole (i BIGINT) WITH ('connector' = 'blackhole')")
+    job = any_con.sql("INSERT INTO hole SELECT i FROM numbers")
+    job.abort()
+    assert job.wait(20) and job.state == "STOPPED"
+    assert {"rows_in", "rows_out", "state_bytes"} <= set(job.progress())
+    numbers.close()
+
+
+def test_a_job_of_a_table_that_cannot_be_read_fails(any_con, tmp_path):
+    (tmp_path / "n.csv").write_text("1\nx\n")
+    any_con.execute(
+        f"""CREATE TABLE n (i INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/n.csv', 'format' = 'csv');
+            CREATE TABLE hole (i INT) WITH ('connector' = 'blackhole')"""
+    )
+    job = any_con.sql("INSERT INTO hole SELECT i FROM n")
+    with pytest.raises(pelton.Error, match="row 2, column 'i'"):
+        job.wait()
+    assert job.state == "FAILED" and "row 2" in job.error
+    with pytest.raises(pelton.Error, match="row 2, column 'i'"):
+        any_con.execute("INSERT INTO hole SELECT i FROM n")
+
+
+def test_settings(any_con):
+    con = any_con
     assert con.setting("pelton.workers") is None
     con.set("pelton.workers", 2)
     assert con.cursor().setting("pelton.workers") == "2"
     with pytest.raises(pelton.Error, match="pelton.workers"):
         con.set("pelton.wrokers", 2)
+    con.set("table.dml-sync", True)
+    assert con.setting("table.dml-sync") == "true"
     assert pelton.connect(pelton__memory="1 gb").setting("pelton.memory") == "1 gb"
 
 

@@ -10,8 +10,6 @@ import threading
 import pyarrow as pa
 import pytest
 
-import pelton
-
 
 def run(script, timeout=60):
     """Runs a script in a process of its own."""

@@ -29,6 +29,12 @@ def test_fetched_rows_and_batches_do_not_mix(con):
         next(iter(query))
     with pytest.raises(pelton.Error, match="one by one"):
         pa.table(query)
+
+    async def read():
+        return [batch async for batch in query]
+
+    with pytest.raises(pelton.Error, match="one by one"):
+        asyncio.run(read())
     assert query.fetchall() == [(2,)]
 
 
@@ -39,11 +45,26 @@ def test_show_leaves_the_other_rows(con, capsys):
     assert query.fetchall() == [(3, None)]
 
 
-def test_rows_of_statements_that_show(con):
+def test_rows_of_statements_that_show(con, capsys):
     con.execute("CREATE TABLE hole (a INT) WITH ('connector' = 'blackhole')")
     assert con.sql("SHOW TABLES").fetchall() == [("hole",)]
     assert pa.table(con.sql("SHOW TABLES")).num_rows == 1
     assert con.sql("SET 'pelton.workers' = '1'") is None
+    for read in (lambda query: query.progress(), lambda query: query.adaptation_events()):
+        with pytest.raises(pelton.Error, match="the statement is done"):
+            read(con.sql("SHOW TABLES"))
+    shown = con.sql("SHOW TABLES")
+    assert pa.schema(shown).names == ["table name"]
+    shown.live()
+    assert capsys.readouterr().out == "1 rows out\ntable name\n──────────\nhole\n"
+    assert pa.table(shown).num_rows == 0
+
+
+def test_all_errors_have_their_attributes(con):
+    with pytest.raises(pelton.Error) as raised:
+        pelton.col("")
+    error = raised.value
+    assert (error.line, error.column, error.hint, error.unknown_table) == (None, None, None, None)
 
 
 def test_errors_have_places(con):

@@ -10,6 +10,12 @@ import pytest
 
 import pelton
 
+@pytest.fixture
+def con(any_con):
+    """All of this holds for engines of both kinds."""
+    return any_con
+
+
 module_frame = pd.DataFrame({"i": [10, 20]})
 
 
@@ -110,7 +116,7 @@ def test_streams_take_rows_of_all_kinds(con):
     stream.push(pd.DataFrame({"s": ["c"], "i": [3]}))
     stream.push(pl.DataFrame({"i": [4], "s": ["d"]}))
     stream.push(pa.table({"i": pa.array([5], pa.int64()), "s": ["e"]}))
-    stream.push(next(iter(con.sql("SELECT 6 AS i, 'f' AS s"))))
+    stream.push(next(iter(con.cursor().sql("SELECT 6 AS i, 'f' AS s"))))
     stream.close()
     assert query.fetchall() == [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e"), (6, "f")]
     with pytest.raises(pelton.Error, match="the stream is closed"):
@@ -165,8 +171,35 @@ def test_backpressure_blocks_and_ends(con):
 
 def test_try_push_says_whether_there_was_room(con):
     stream = con.stream("t", {"i": int})
-    taken = sum(stream.try_push([(1,)]) for _ in range(100))
+    batch = pa.table({"i": range(100_000)})
+    taken = sum(stream.try_push(batch) for _ in range(100))
     assert 0 < taken < 100
+
+
+def test_a_stream_may_begin_again(con):
+    for number in range(3):
+        stream = con.stream("t", {"i": int})
+        with pytest.raises(pelton.Error, match="'t'|table t|t exists"):
+            con.stream("t", {"i": int})
+        query = con.sql("SELECT i FROM t")
+        with stream:
+            stream.push((number,) for _ in range(1))
+        assert query.fetchall() == [(number,)]
+        reader = con.reader("out", {"i": int})
+        con.execute("INSERT INTO out SELECT 1") if number == 0 else None
+        reader.close()
+
+
+def test_tables_of_the_program_are_there_for_all_sessions(con):
+    stream = con.stream("t", {"i": int})
+    other = con.cursor()
+    query = other.table("t").filter(pelton.col("i") > 1).run()
+    with stream:
+        stream.push([(1,), (2,)])
+    assert query.fetchall() == [(2,)]
+    con.register("mine", {"i": [1]})
+    with pytest.raises(pelton.Error, match="there is no table or view mine"):
+        other.sql("SELECT i FROM mine")
 
 
 def test_readers(con):

@@ -10,6 +10,12 @@ import pelton
 
 UTC = dt.timezone.utc
 
+
+@pytest.fixture
+def con(any_con):
+    """All of this holds for engines of both kinds."""
+    return any_con
+
 # SQL type, a value as a literal of SQL, the same in Python, the type of pyarrow.
 TYPES = [
     ("BOOLEAN", "TRUE", True, pa.bool_()),
@@ -44,6 +50,19 @@ TYPES = [
     ),
     ("ARRAY<INT>", "ARRAY[1, 2]", [1, 2], pa.list_(pa.int32())),
     ("MAP<STRING, INT>", "MAP['a', 1]", {"a": 1}, pa.map_(pa.string(), pa.int32())),
+    (
+        "MAP<STRING, ARRAY<DECIMAL(4, 1)>>",
+        "MAP['a', ARRAY[CAST(1.5 AS DECIMAL(4, 1)), CAST(NULL AS DECIMAL(4, 1))]]",
+        {"a": [decimal.Decimal("1.5"), None]},
+        pa.map_(pa.string(), pa.list_(pa.decimal128(4, 1))),
+    ),
+    ("ARRAY<ARRAY<DATE>>", "ARRAY[ARRAY[DATE '2024-02-29'], ARRAY[DATE '1969-12-31']]", [[dt.date(2024, 2, 29)], [dt.date(1969, 12, 31)]], pa.list_(pa.list_(pa.date32()))),
+    (
+        "TIMESTAMP_LTZ(3)",
+        "CAST('2024-03-01 09:30:00.123' AS TIMESTAMP_LTZ(3))",
+        dt.datetime(2024, 3, 1, 9, 30, 0, 123_000, tzinfo=UTC),
+        pa.timestamp("ms", "UTC"),
+    ),
     (
         "ROW<a INT, b STRING>",
         None,

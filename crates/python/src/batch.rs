@@ -11,8 +11,7 @@ use pyo3_arrow::error::PyArrowResult;
 use pyo3_arrow::ffi::{ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule};
 use pyo3_arrow::input::AnyRecordBatch;
 
-use crate::error::{invalid, raised};
-use crate::from_python::batch_of_rows;
+use crate::error::invalid;
 use crate::to_python::{python_values, rows};
 
 /// Rows as the engine has them.
@@ -21,12 +20,6 @@ pub struct Batch(pub RecordBatch);
 
 #[pymethods]
 impl Batch {
-    /// Copies rows of Python, in the columns of a list as in CREATE TABLE.
-    #[staticmethod]
-    fn of_rows(rows: &Bound<'_, PyAny>, columns: &str) -> PyResult<Batch> {
-        batch_of_rows(rows, &pelton::Session::columns(columns).map_err(raised)?).map(Batch)
-    }
-
     /// Batches of the same columns as a stream of Arrow.
     #[staticmethod]
     #[pyo3(signature = (batches, requested_schema=None))]
@@ -43,11 +36,6 @@ impl Batch {
     #[getter]
     fn num_rows(&self) -> usize {
         self.0.num_rows()
-    }
-
-    #[getter]
-    fn num_columns(&self) -> usize {
-        self.0.num_columns()
     }
 
     #[getter]
@@ -165,8 +153,11 @@ pub fn stream_capsule<'py>(
     to_stream_pycapsule(py, Box::new(ArrayIterator::new(arrays, row_field(schema))), requested_schema)
 }
 
-/// Rows that a library exports: batches of one schema.
+/// Rows of the package, or that a library exports: batches of one schema.
 pub fn imported(object: &Bound<'_, PyAny>) -> PyResult<(Vec<RecordBatch>, SchemaRef)> {
+    if let Ok(batch) = object.cast::<Batch>() {
+        return Ok((vec![batch.get().0.clone()], batch.get().0.schema()));
+    }
     let exported: AnyRecordBatch = object.extract()?;
     let reader = exported.into_reader()?;
     let schema = arrow::array::RecordBatchReader::schema(&reader);

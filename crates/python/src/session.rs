@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use pelton::{EventTime, Outcome, Prepared};
+use pelton::{EventTime, Outcome, PlanError, PlanErrorKind, Prepared};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use crate::aggregates::aggregate_function;
 use crate::batch::{Batch, imported};
-use crate::builder::{QueryBuilder, TableCall};
 use crate::error::{invalid, raised};
-use crate::expressions::Expression;
 use crate::functions::{Function, argument_types, only_field};
 use crate::jobs::Job;
 use crate::process::check_process;
@@ -68,6 +66,11 @@ impl Statement {
     fn line(&self) -> u64 {
         self.0.line()
     }
+
+    #[getter]
+    fn column(&self) -> u64 {
+        self.0.place().column
+    }
 }
 
 #[pymethods]
@@ -100,6 +103,16 @@ impl Session {
         }
     }
 
+    /// Reads all rows of a query as a Rust program does, and says how many they are: what the package is measured against.
+    fn count_rows(&self, py: Python<'_>, statement: &Statement) -> PyResult<usize> {
+        let session = self.own()?;
+        let batches = py.detach(|| match session.execute(&statement.0)? {
+            Outcome::Running(query) => query.collect(),
+            Outcome::Done | Outcome::Noted(_) | Outcome::Rows(_) => Ok(Vec::new()),
+        });
+        Ok(batches.map_err(raised)?.iter().map(arrow::array::RecordBatch::num_rows).sum())
+    }
+
     fn explain(&self, py: Python<'_>, statement: &Statement) -> PyResult<Option<String>> {
         let session = self.own()?;
         py.detach(|| session.explain(&statement.0)).map_err(raised)
@@ -121,9 +134,25 @@ impl Session {
         Ok(py.detach(|| session.time_zone().to_string()))
     }
 
-    fn table(&self, py: Python<'_>, name: &str) -> PyResult<QueryBuilder> {
+    /// Plans a query that is put together by calls. Says what is wrong with it, and in the call of which that is, but nothing of what cannot run yet: more calls may follow.
+    #[pyo3(signature = (query, call))]
+    fn check(&self, py: Python<'_>, query: &str, call: Option<&str>) -> PyResult<()> {
         let session = self.own()?;
-        py.detach(|| session.table(name)).map(QueryBuilder).map_err(raised)
+        let planned = py.detach(|| {
+            let statements = session.prepare(query)?;
+            statements.iter().try_for_each(|statement| session.describe(statement).map(drop))
+        });
+        match planned {
+            Err(pelton::Error::Plan(error)) if error.kind == PlanErrorKind::Unsupported => Ok(()),
+            Err(pelton::Error::Plan(error)) => {
+                let message = match call {
+                    Some(call) => format!(".{call}(…): {}", error.message),
+                    None => error.message,
+                };
+                Err(raised(pelton::Error::Plan(PlanError { message, place: None, ..error })))
+            }
+            other => other.map_err(raised),
+        }
     }
 
     fn push_table(&self, py: Python<'_>, name: &str, columns: &str) -> PyResult<PushTable> {
@@ -147,10 +176,7 @@ impl Session {
         delay_us: u64,
     ) -> PyResult<()> {
         let session = self.own()?;
-        let (rows, schema) = match data.cast::<Batch>() {
-            Ok(batch) => (vec![batch.get().0.clone()], batch.get().0.schema()),
-            Err(_) => imported(data)?,
-        };
+        let (rows, schema) = imported(data)?;
         let event_time = event_time.map(|column| EventTime { column, delay: Duration::from_micros(delay_us) });
         let named = |problem: String| invalid(format!("table {name}: {problem}"));
         py.detach(|| {
@@ -218,18 +244,6 @@ impl Session {
         let body = move |arguments: &[_]| function.output_rows(arguments, &returns);
         py.detach(|| session.register_table_function(name, argument_types(&arguments), fields, body));
         Ok(())
-    }
-
-    /// A call of a function by its SQL name.
-    fn call(&self, name: &str, arguments: Vec<PyRef<'_, Expression>>) -> PyResult<Expression> {
-        let arguments: Vec<_> = arguments.iter().map(|argument| argument.0.clone()).collect();
-        self.own()?.call(name, arguments).map(Expression).map_err(raised)
-    }
-
-    /// A call of a table function by its SQL name.
-    fn call_table(&self, name: &str, arguments: Vec<PyRef<'_, Expression>>) -> PyResult<TableCall> {
-        let arguments: Vec<_> = arguments.iter().map(|argument| argument.0.clone()).collect();
-        self.own()?.call_table(name, arguments).map(TableCall).map_err(raised)
     }
 
     fn jobs(&self, py: Python<'_>) -> PyResult<Vec<Job>> {

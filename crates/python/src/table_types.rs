@@ -5,6 +5,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampNanosecondType};
+use pelton::display::sql_name;
+use pelton::identifier;
 
 /// A `UINT64` as a decimal.
 const UNSIGNED_DIGITS: u8 = 20;
@@ -18,6 +20,15 @@ const NANOS_PER_MICRO: i64 = 1_000;
 pub fn table_schema(schema: &Schema) -> Result<SchemaRef, String> {
     let field = |field: &FieldRef| table_field(field).map_err(|problem| format!("column {}: {problem}", field.name()));
     Ok(Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Result<Vec<_>, _>>()?)))
+}
+
+/// The columns of a table as a list in CREATE TABLE.
+pub fn column_list(schema: &Schema) -> String {
+    let column = |field: &FieldRef| {
+        let not_null = if field.is_nullable() { "" } else { " NOT NULL" };
+        format!("{} {}{not_null}", identifier(field.name()), sql_name(field.data_type()))
+    };
+    schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
 }
 
 fn table_field(field: &FieldRef) -> Result<FieldRef, String> {

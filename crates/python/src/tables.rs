@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use futures_core::Stream;
 use pelton::{PullSink, PushSource};
 use pyo3::intern;
@@ -46,18 +47,8 @@ impl PushTable {
     }
 
     /// Rows in the table's columns, of Arrow data or of Python's.
-    fn batches(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<Vec<Batch>> {
-        let source = self.source()?;
-        if let Ok(batch) = rows.cast::<Batch>() {
-            return Ok(vec![Batch(fitting(&batch.get().0, &source)?)]);
-        }
-        let is_arrow =
-            rows.hasattr(intern!(py, "__arrow_c_stream__"))? || rows.hasattr(intern!(py, "__arrow_c_array__"))?;
-        if is_arrow {
-            let (batches, _) = imported(rows)?;
-            return batches.iter().map(|batch| fitting(batch, &source).map(Batch)).collect();
-        }
-        Ok(vec![Batch(batch_of_rows(rows, source.schema())?)])
+    fn batches(&self, rows: &Bound<'_, PyAny>) -> PyResult<Vec<Batch>> {
+        batches_of(rows, self.source()?.schema())
     }
 
     /// Waits while the buffer is full.
@@ -80,9 +71,21 @@ impl PushTable {
     }
 }
 
+/// Rows in the columns of a table, of Arrow data or of Python's.
+pub fn batches_of(rows: &Bound<'_, PyAny>, schema: &SchemaRef) -> PyResult<Vec<Batch>> {
+    let py = rows.py();
+    let is_arrow = rows.is_instance_of::<Batch>()
+        || rows.hasattr(intern!(py, "__arrow_c_stream__"))?
+        || rows.hasattr(intern!(py, "__arrow_c_array__"))?;
+    if is_arrow {
+        let (batches, _) = imported(rows)?;
+        return batches.iter().map(|batch| fitting(batch, schema).map(Batch)).collect();
+    }
+    Ok(vec![Batch(batch_of_rows(rows, schema)?)])
+}
+
 /// The rows in the types of the table; its columns are found by their names.
-fn fitting(batch: &RecordBatch, source: &PushSource) -> PyResult<RecordBatch> {
-    let wanted = source.schema();
+fn fitting(batch: &RecordBatch, wanted: &SchemaRef) -> PyResult<RecordBatch> {
     let place = |name: &str| batch.schema_ref().index_of(name).ok();
     let places = wanted
         .fields()
