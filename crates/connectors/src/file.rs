@@ -6,7 +6,7 @@ use pelton_data::spelling::closest;
 
 use crate::ConnectorError;
 use crate::format::csv::IGNORE_FIRST_LINE;
-use crate::options::table::{GROUPS, OptionEntry, Owner};
+use crate::options::table::{GROUPS, OptionEntry, Owner, Use};
 
 /// Whether an option is of a file's first row, and what it is for.
 const HEADER: &str = "csv.header";
@@ -28,7 +28,8 @@ pub fn argument(format: &str, name: &str, value: &str) -> Result<(String, String
     });
     let entries: Vec<&OptionEntry> = groups
         .flat_map(|group| group.options)
-        .filter(|entry| !matches!(entry.name, "path" | "format" | "source.monitor-interval"))
+        .filter(|entry| entry.used != Use::Write && !matches!(entry.name, "path" | "format"))
+        .filter(|entry| !entry.name.starts_with("source."))
         .collect();
     let is_meant =
         |entry: &&&OptionEntry| spellings(entry, format).iter().any(|spelling| spelling.eq_ignore_ascii_case(name));

@@ -164,7 +164,7 @@ impl Connector {
 
     fn is_bounded(self, options: &Options) -> Result<bool, ConnectorError> {
         match self {
-            Connector::Filesystem => Ok(true),
+            Connector::Filesystem => filesystem::is_bounded(options),
             Connector::Tcp => Ok(false),
             Connector::Kafka => kafka::is_bounded(options),
             Connector::Nexmark => Ok(nexmark::is_bounded(options)),
@@ -204,7 +204,12 @@ pub fn may_share(options: &BTreeMap<String, String>) -> bool {
         return false;
     }
     let options = Options::new(options);
-    !matches!(Connector::of(&options), Ok(Connector::Kafka)) || kafka::begins_now(&options)
+    match Connector::of(&options) {
+        Ok(Connector::Kafka) => kafka::begins_now(&options),
+        // Each query reads all files that are there.
+        Ok(Connector::Filesystem) => filesystem::is_bounded(&options).unwrap_or(true),
+        _ => true,
+    }
 }
 
 /// How long a partition of a table may deliver nothing before it no longer holds back the watermark, where neither the table nor the session says; for ever without one.

@@ -145,9 +145,10 @@ fn options_that_make_no_sense_are_named() {
         ),
         (&["csv.header=yes"], "option 'csv.header' must be 'true' or 'false', not 'yes'"),
         (&["on-error=ignore"], "option 'on-error' must be 'fail' or 'skip', not 'ignore'"),
+        (&["source.monitor-interval=0"], "option 'source.monitor-interval' must be longer than 0"),
         (
-            &["source.monitor-interval=1 s"],
-            "option 'source.monitor-interval' is not supported yet: a directory is read once, as it is when the query starts; leave it out",
+            &["source.path.regex-pattern=a("],
+            "option 'source.path.regex-pattern' must be a regular expression, not 'a(': unclosed group",
         ),
     ] {
         assert_eq!(lines(&path, pairs).unwrap_err(), message);
@@ -161,6 +162,7 @@ fn options_that_make_no_sense_are_named() {
     let message = open_source(&request(schema("a STRING"), missing)).err().unwrap().to_string();
     assert_eq!(message, "option 'path' is missing: add 'path' = '/data/trades.csv'");
     assert_eq!(is_bounded(&options(&path, &[])), Ok(true));
+    assert_eq!(is_bounded(&options(&path, &["source.monitor-interval=1 s"])), Ok(false));
 }
 
 #[test]

@@ -43,6 +43,10 @@ impl<F: FnMut(Read, usize) -> Result<Read, SourceError> + Send> Source for Wrapp
         self.source.position(partition)
     }
 
+    fn completed(&self) -> Vec<String> {
+        self.source.completed()
+    }
+
     fn seek(&mut self, partition: usize, position: Position) {
         self.source.seek(partition, position);
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -10,12 +11,16 @@ use std::time::UNIX_EPOCH;
 use arrow::array::{ArrayRef, Int64Array, StringViewArray, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Schema, TimeUnit};
 use pelton_data::column::sql_name;
+use regex::Regex;
 
 use crate::ConnectorError;
 use crate::TableRequest;
 use crate::format::{Origin, RowShape};
-use crate::options::one_of;
+use crate::options::{Options, one_of};
 use pelton_data::spelling::closest;
+
+/// Flink's option for files whose paths match a regular expression.
+pub(super) const PATH_PATTERN: &str = "source.path.regex-pattern";
 
 /// A file to read.
 #[derive(Debug, Clone)]
@@ -43,40 +48,100 @@ pub(super) fn local(path: &str) -> Result<&str, ConnectorError> {
     }
 }
 
-/// The files that `path` names: itself, those below a directory, or those that match a glob, in the order of their paths.
-/// Names that begin with `.` or `_` are skipped below directories, as Flink does, and by globs whose part for the name begins otherwise.
-pub(super) fn resolve(path: &str) -> Result<Vec<InputFile>, ConnectorError> {
-    let local = local(path)?;
-    let mut files = Vec::new();
-    match fs::metadata(local) {
-        Ok(metadata) if metadata.is_dir() => list(Path::new(local), &mut files)?,
-        Ok(metadata) => files.push(InputFile::new(PathBuf::from(local), &metadata)),
-        Err(_) if local.contains(['*', '?', '[']) => {
-            let matches = glob::glob(local).map_err(|error| ConnectorError::option("path", error.to_string()))?;
-            for found in matches {
-                let found = found.map_err(|error| ConnectorError::place(path, error))?;
-                if is_left_out(&found, Path::new(local)) {
-                    continue;
-                }
-                match stat(&found)? {
-                    metadata if metadata.is_dir() => list(&found, &mut files)?,
-                    metadata => files.push(InputFile::new(found, &metadata)),
-                }
+/// Which files a table reads.
+#[derive(Debug, Clone)]
+pub(super) struct Selection {
+    /// As the table has it.
+    path: String,
+    /// The same without its scheme.
+    local: String,
+    /// What the absolute path of a file must match as a whole.
+    pattern: Option<Regex>,
+}
+
+impl Selection {
+    /// # Errors
+    /// Where the path has another scheme than that of files, or the pattern is none.
+    pub(super) fn of(options: &Options) -> Result<Selection, ConnectorError> {
+        let path = options.required("path", "/data/trades.csv")?.to_owned();
+        let local = local(&path)?.to_owned();
+        let pattern = match options.text(PATH_PATTERN) {
+            Some(text) => {
+                let whole = Regex::new(text).and_then(|_| Regex::new(&format!("^(?:{text})$")));
+                Some(whole.map_err(|error| ConnectorError::option(PATH_PATTERN, pattern_problem(text, &error)))?)
             }
-            if files.is_empty() {
-                let hint = if local.contains('{') { "; patterns have *, ? and [ab], not {a,b}" } else { "" };
-                return Err(ConnectorError::place(path, format!("no file matches{hint}")));
-            }
-        }
-        Err(error) if local.contains('{') => {
-            let problem = format!("{}; patterns have *, ? and [ab], not {{a,b}}", problem(&error));
-            return Err(ConnectorError::place(path, problem));
-        }
-        Err(error) => return Err(ConnectorError::place(path, problem(&error))),
+            None => None,
+        };
+        Ok(Selection { path, local, pattern })
     }
-    files.sort_by(|a, b| a.path.cmp(&b.path));
-    files.dedup_by(|a, b| a.path == b.path);
-    Ok(files)
+
+    /// The path without its scheme.
+    pub(super) fn local(&self) -> &str {
+        &self.local
+    }
+
+    /// The path as the table has it.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The files that the path names: itself, those below a directory, or those that match a glob, in the order of their paths.
+    /// Names that begin with `.` or `_` are skipped below directories, as Flink does, and by globs whose part for the name begins otherwise.
+    pub(super) fn files(&self) -> Result<Vec<InputFile>, ConnectorError> {
+        let files = self.found()?;
+        if files.is_empty() && self.is_glob() {
+            let hint = if self.local.contains('{') { "; patterns have *, ? and [ab], not {a,b}" } else { "" };
+            return Err(ConnectorError::place(&self.path, format!("no file matches{hint}")));
+        }
+        Ok(files)
+    }
+
+    /// As [`Selection::files`], where a glob may match none yet.
+    pub(super) fn found(&self) -> Result<Vec<InputFile>, ConnectorError> {
+        let Selection { path, local, pattern } = self;
+        let mut files = Vec::new();
+        match fs::metadata(local) {
+            Ok(metadata) if metadata.is_dir() => list(Path::new(local), &mut files)?,
+            Ok(metadata) => files.push(InputFile::new(PathBuf::from(local), &metadata)),
+            Err(_) if self.is_glob() => {
+                let matches = glob::glob(local).map_err(|error| ConnectorError::option("path", error.to_string()))?;
+                for found in matches {
+                    let found = found.map_err(|error| ConnectorError::place(path, error))?;
+                    if !is_left_out(&found, Path::new(local)) {
+                        add(found, &mut files)?;
+                    }
+                }
+            }
+            Err(error) if local.contains('{') => {
+                let problem = format!("{}; patterns have *, ? and [ab], not {{a,b}}", problem(&error));
+                return Err(ConnectorError::place(path, problem));
+            }
+            Err(error) => return Err(ConnectorError::place(path, problem(&error))),
+        }
+        if let Some(pattern) = pattern {
+            files.retain(|file| is_match(pattern, &file.path));
+        }
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        files.dedup_by(|a, b| a.path == b.path);
+        Ok(files)
+    }
+
+    fn is_glob(&self) -> bool {
+        self.local.contains(['*', '?', '[']) && fs::metadata(&self.local).is_err()
+    }
+}
+
+/// Whether a pattern matches the absolute path of a file.
+fn is_match(pattern: &Regex, path: &Path) -> bool {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    pattern.is_match(&absolute.to_string_lossy())
+}
+
+/// What is wrong with a pattern, in a line.
+fn pattern_problem(text: &str, error: &regex::Error) -> String {
+    let message = error.to_string();
+    let reason = message.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    format!("must be a regular expression, not '{text}': {reason}")
 }
 
 /// The character that a name begins with, if it says that the file is no table's: others have not finished it, or keep it for themselves.
@@ -112,20 +177,24 @@ fn list(directory: &Path, files: &mut Vec<InputFile>) -> Result<(), ConnectorErr
     let place = |error: std::io::Error| ConnectorError::place(directory.to_string_lossy(), problem(&error));
     for entry in fs::read_dir(directory).map_err(place)? {
         let entry = entry.map_err(place)?;
-        if hidden_by(&entry.file_name().to_string_lossy()).is_some() {
-            continue;
-        }
-        let path = entry.path();
-        match stat(&path)? {
-            metadata if metadata.is_dir() => list(&path, files)?,
-            metadata => files.push(InputFile::new(path, &metadata)),
+        if hidden_by(&entry.file_name().to_string_lossy()).is_none() {
+            add(entry.path(), files)?;
         }
     }
     Ok(())
 }
 
-fn stat(path: &Path) -> Result<Metadata, ConnectorError> {
-    fs::metadata(path).map_err(|error| ConnectorError::place(path.to_string_lossy(), problem(&error)))
+/// Adds a file, or those below a directory. One that was removed since its name was read is not there.
+fn add(path: PathBuf, files: &mut Vec<InputFile>) -> Result<(), ConnectorError> {
+    match fs::metadata(&path) {
+        Ok(metadata) if metadata.is_dir() => list(&path, files),
+        Ok(metadata) => {
+            files.push(InputFile::new(path, &metadata));
+            Ok(())
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(&path).is_err() => Ok(()),
+        Err(error) => Err(ConnectorError::place(path.to_string_lossy(), problem(&error))),
+    }
 }
 
 /// What an operating system's error says, in words without its number.

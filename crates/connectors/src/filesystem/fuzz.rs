@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use pelton_runtime::source::{SourceError, Undecoded};
 
 use super::files::{self, InputFile};
-use super::text_source::{Beginning, Next, OpenFile};
+use super::text_stream::{Beginning, Next, OpenFile};
 use crate::TableRequest;
 use crate::format::infer::infer;
 use crate::format::{Format, FormatName, TextFormat};

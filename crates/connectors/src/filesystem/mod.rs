@@ -1,7 +1,7 @@
 //! Files in and out: `'connector' = 'filesystem'`.
 //!
-//! A source reads the files that its `path` names, each a partition of its own, in the order of their paths; a sink
-//! writes one file, or a part of a directory.
+//! A source reads the files that its `path` names, each a partition of its own, or watches a directory and reads one file after the other; a sink
+//! writes one file, or parts of a directory.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,9 +18,13 @@ pub(crate) mod files;
 
 mod live;
 
-pub(crate) mod text_source;
+pub(crate) mod text_stream;
 
-mod parquet_source;
+mod parquet_stream;
+
+mod source;
+
+mod watched;
 
 mod sink;
 
@@ -28,19 +32,34 @@ mod part;
 
 mod committed_file;
 
-mod committed_files;
+mod prepared;
+
+mod rolling;
+
+mod directory_sink;
 
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 
-use files::InputFile;
+use files::{InputFile, Selection};
+use source::{FileReading, FileSource};
+use watched::WatchedSource;
 
-/// Flink's option for watching a directory.
-const MONITOR_INTERVAL: &str = "source.monitor-interval";
+pub(crate) use watched::MONITOR_INTERVAL;
 
 /// Reads what a table's options say of files to read.
 pub(crate) fn source<'a>(request: &'a TableRequest, options: &'a Options) -> Result<Opening<'a>, ConnectorError> {
     let inputs = Inputs::of(options)?;
+    rolling::acknowledge(options);
+    if let Some(interval) = watched::interval(options)? {
+        let Inputs { selection, format, .. } = inputs;
+        // Nobody knows what files there will be.
+        let format = format.map_or_else(|| Format::new(options, None), Ok)?;
+        let reading = FileReading::new(request, format)?;
+        return Ok(Opening::Read(Box::new(move || {
+            Ok(Box::new(WatchedSource::open(request, reading, selection, interval)?))
+        })));
+    }
     let Some(format) = &inputs.format else {
         return Ok(Opening::ByData(Box::new(move || {
             let (files, format) = inputs.open(options)?;
@@ -48,48 +67,45 @@ pub(crate) fn source<'a>(request: &'a TableRequest, options: &'a Options) -> Res
         })));
     };
     // All that is wrong without regard to any file.
-    source_of(request, Vec::new(), format.clone())?;
+    FileReading::new(request, format.clone())?;
     Ok(Opening::Read(Box::new(move || {
         let (files, format) = inputs.open(options)?;
         source_of(request, files, format)
     })))
 }
 
+/// Whether the files of a table are all there when reading begins.
+pub(crate) fn is_bounded(options: &Options) -> Result<bool, ConnectorError> {
+    Ok(watched::interval(options)?.is_none())
+}
+
 fn source_of(request: &TableRequest, files: Vec<InputFile>, format: Format) -> Result<Box<dyn Source>, ConnectorError> {
-    match format.strict(request.strict_values) {
-        Format::Text(format) => Ok(Box::new(text_source::TextSource::open(request, files, format)?)),
-        Format::Parquet { on_error, .. } => {
-            Ok(Box::new(parquet_source::ParquetSource::open(request, files, on_error)?))
-        }
-    }
+    Ok(Box::new(FileSource::new(FileReading::new(request, format)?, files)))
 }
 
 /// What a table's options say of its files.
-struct Inputs<'a> {
-    path: &'a str,
+struct Inputs {
+    selection: Selection,
     /// The format that the path tells.
     named: Option<FormatName>,
     /// Unless it is told by the names of files below a directory.
     format: Option<Format>,
 }
 
-impl<'a> Inputs<'a> {
-    fn of(options: &Options<'a>) -> Result<Inputs<'a>, ConnectorError> {
-        if options.text(MONITOR_INTERVAL).is_some() {
-            let problem =
-                "is not supported yet: a directory is read once, as it is when the query starts; leave it out";
-            return Err(ConnectorError::option(MONITOR_INTERVAL, problem));
-        }
-        let path = options.required("path", "/data/trades.csv")?;
-        let named = format_of_path(files::local(path)?);
+impl Inputs {
+    fn of(options: &Options) -> Result<Inputs, ConnectorError> {
+        let selection = Selection::of(options)?;
+        // What watches the files is read where they are read, and nothing but `declared` reads them before.
+        options.text(MONITOR_INTERVAL);
+        let named = format_of_path(selection.local());
         let is_told = named.is_some() || options.text("format").is_some();
         let format = if is_told { Some(Format::new(options, named)?) } else { None };
-        Ok(Inputs { path, named, format })
+        Ok(Inputs { selection, named, format })
     }
 
     /// The files there are, and their format.
     fn open(self, options: &Options) -> Result<(Vec<InputFile>, Format), ConnectorError> {
-        let files = files::resolve(self.path)?;
+        let files = self.selection.files()?;
         let inferred = self.named.or_else(|| files.first().and_then(|file| FormatName::of_file(&file.place)));
         let format = match self.format {
             Some(format) => format,
@@ -129,7 +145,7 @@ pub(crate) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
 /// The columns of a table of files that names none, which the first file with rows tells, and what else that tells.
 pub(crate) fn declared(options: &Options) -> Result<Option<Declared>, ConnectorError> {
     let inputs = Inputs::of(options)?;
-    let path = inputs.path;
+    let path = inputs.selection.path().to_owned();
     let (files, format) = inputs.open(options)?;
     let names: Vec<&str> = options.names().collect();
     let is_told = |name: &str| names.contains(&name);
@@ -138,7 +154,7 @@ pub(crate) fn declared(options: &Options) -> Result<Option<Declared>, ConnectorE
             let schema = parquet::declared_schema(&file.path, &file.place)?;
             return Ok(Some(Declared { schema, options: format_option(file) }));
         };
-        let Some(inferred) = text_source::declared_schema(file, text, &is_told)? else { continue };
+        let Some(inferred) = text_stream::declared_schema(file, text, &is_told)? else { continue };
         if let (TextKind::Csv(dialect), Some(header)) = (&text.kind, &inferred.header) {
             check_headers(&files[index + 1..], dialect, &inferred.options, (file, header))?;
         }
@@ -149,7 +165,7 @@ pub(crate) fn declared(options: &Options) -> Result<Option<Declared>, ConnectorE
     match &format {
         Format::Text(text) if matches!(text.kind, TextKind::Json { .. }) => {
             let problem = "holds no JSON objects to tell its columns by: list them in CREATE TABLE";
-            Err(ConnectorError::place(path, problem))
+            Err(ConnectorError::place(&path, problem))
         }
         _ => Ok(None),
     }
@@ -178,7 +194,7 @@ fn check_headers(
         }
     }
     for file in files {
-        let names = text_source::header(&file.path, &dialect);
+        let names = text_stream::header(&file.path, &dialect);
         let names = names.map_err(|error| ConnectorError::place(&file.place, files::problem(&error)))?;
         if let Some(names) = names.filter(|names| names != header) {
             let problem = format!(

@@ -45,6 +45,8 @@ pub(super) struct Part {
     temporary: PathBuf,
     schema: SchemaRef,
     encoder: Encoder,
+    /// Of a file of lines, those written, compressed or not, and those that it had before.
+    text_bytes: u64,
     is_closed: bool,
 }
 
@@ -57,6 +59,7 @@ impl Part {
     pub fn new(target: Target, format: &Format, schema: &SchemaRef) -> Result<Part, ConnectorError> {
         let Target { path, temporary, file, has_rows } = target;
         let place = path.to_string_lossy().into_owned();
+        let metadata = file.metadata().map_err(|error| ConnectorError::place(&place, problem(&error)))?;
         let schema = written_schema(schema, format);
         let encoder = match format {
             Format::Text(text) => {
@@ -72,7 +75,7 @@ impl Part {
                 Encoder::Parquet(Some(writer))
             }
         };
-        Ok(Part { place, path, temporary, schema, encoder, is_closed: false })
+        Ok(Part { place, path, temporary, schema, encoder, text_bytes: metadata.len(), is_closed: false })
     }
 
     fn error(&self, problem: impl ToString) -> SinkError {
@@ -107,6 +110,7 @@ impl Part {
             Encoder::Text { writer, buffer, output } => {
                 let encoded = writer.begin(buffer).and_then(|()| writer.write(&rows, buffer));
                 encoded.and_then(|()| {
+                    self.text_bytes += buffer.len() as u64;
                     let written = output.write_all(buffer).map_err(|error| problem(&error));
                     buffer.clear();
                     written
@@ -118,6 +122,16 @@ impl Part {
             }
         };
         result.map_err(|problem| self.error(problem))
+    }
+
+    /// How many bytes it has, about: what is encoded is not in the file yet.
+    pub fn bytes(&self) -> u64 {
+        match &self.encoder {
+            Encoder::Text { .. } => self.text_bytes,
+            Encoder::Parquet(writer) => {
+                writer.as_ref().map_or(0, |writer| (writer.bytes_written() + writer.in_progress_size()) as u64)
+            }
+        }
     }
 
     /// Makes the lines so far durable, and returns their bytes.

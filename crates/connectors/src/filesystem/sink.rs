@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
@@ -15,10 +15,11 @@ use pelton_data::column::is_nested;
 use pelton_runtime::sink::{Sink, SinkError};
 
 use super::committed_file::CommittedFile;
-use super::committed_files::CommittedFiles;
-use super::files::{local, problem};
-use super::part::{Part, Target, is_left_behind, left_behind, lock, new_part, temporary};
-use super::{MONITOR_INTERVAL, format_of_path, text_source};
+use super::directory_sink::{DirectorySink, Layout};
+use super::files::{PATH_PATTERN, local, problem};
+use super::part::{Part, Target, is_left_behind, lock, temporary};
+use super::rolling::{self, RollingPolicy};
+use super::{MONITOR_INTERVAL, format_of_path, text_stream};
 use crate::format::compression::Compression;
 use crate::format::csv::IGNORE_FIRST_LINE;
 use crate::format::{Format, TextFormat, TextKind};
@@ -31,32 +32,40 @@ pub(super) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
     let local = local(path)?;
     let named = format_of_path(local);
     let format = Format::new(options, named)?;
-    // It concerns reading only, of the same table.
+    // These concern reading only, of the same table.
     options.text(MONITOR_INTERVAL);
+    options.text(PATH_PATTERN);
     check_columns(request, &format)?;
     if let Format::Text(text) = &format {
-        text_source::check_raw(request, text)?;
+        text_stream::check_raw(request, text)?;
     }
     if matches!(&format, Format::Text(TextFormat { kind: TextKind::Csv(dialect), .. }) if dialect.ignores_first) {
         let problem = "is for files that are read; write them with 'csv.header' = 'true'";
         return Err(ConnectorError::option(IGNORE_FIRST_LINE, problem));
     }
-    Ok(Box::new(move || open(request, Path::new(local), named.is_some(), &format)))
+    if named.is_some() {
+        rolling::refuse(options)?;
+        return Ok(Box::new(move || open_file(request, Path::new(local), &format)));
+    }
+    let policy = RollingPolicy::of(options, &format)?;
+    let (job, schema) = (request.host.committed_by.clone(), request.schema.clone());
+    Ok(Box::new(move || {
+        check_kind(Path::new(local), false)?;
+        let layout = Layout { directory: local.into(), job, format, schema, policy };
+        Ok(Box::new(DirectorySink::open(layout)?))
+    }))
 }
 
-fn open(request: &TableRequest, path: &Path, is_file: bool, format: &Format) -> Result<Box<dyn Sink>, ConnectorError> {
-    if let Some(job) = &request.host.committed_by {
-        check_kind(path, is_file)?;
-        if is_file {
-            make_directory(path.parent().unwrap_or(Path::new("")))?;
-            check_rows(path, format, &request.schema)?;
-            return Ok(Box::new(CommittedFile::new(path, format, &request.schema)));
-        }
-        return Ok(Box::new(CommittedFiles::open(path, job, format, &request.schema)?));
+/// One file, which makes its directory.
+fn open_file(request: &TableRequest, path: &Path, format: &Format) -> Result<Box<dyn Sink>, ConnectorError> {
+    check_kind(path, true)?;
+    make_directory(path.parent().unwrap_or(Path::new("")))?;
+    if request.host.committed_by.is_some() {
+        check_rows(path, format, &request.schema)?;
+        return Ok(Box::new(CommittedFile::new(path, format, &request.schema)));
     }
-    let (target, left_behind) = create(path, is_file, format, &request.schema)?;
-    let part = Part::new(target, format, &request.schema)?;
-    Ok(Box::new(FileSink { part, left_behind }))
+    let target = file_target(path, format, &request.schema)?;
+    Ok(Box::new(FileSink(Part::new(target, format, &request.schema)?)))
 }
 
 fn check_columns(request: &TableRequest, format: &Format) -> Result<(), ConnectorError> {
@@ -78,26 +87,6 @@ fn check_columns(request: &TableRequest, format: &Format) -> Result<(), Connecto
         }
     }
     Ok(())
-}
-
-/// A file to write: that of a path, or a new part of a directory, beside parts that nobody writes any more and that were not finished.
-fn create(
-    path: &Path,
-    is_file: bool,
-    format: &Format,
-    schema: &Schema,
-) -> Result<(Target, Vec<PathBuf>), ConnectorError> {
-    check_kind(path, is_file)?;
-    let directory = if is_file { path.parent().unwrap_or(Path::new("")) } else { path };
-    let place = |error: io::Error| ConnectorError::place(directory.to_string_lossy(), problem(&error));
-    make_directory(directory)?;
-    if is_file {
-        return Ok((file_target(path, format, schema)?, Vec::new()));
-    }
-    let left_behind = left_behind(directory, "").map_err(place)?;
-    // A name that nobody wrote says nothing: the directory is what takes no files.
-    let target = new_part(directory, "", extension(format), 0).map_err(place)?;
-    Ok((target, left_behind))
 }
 
 fn make_directory(directory: &Path) -> Result<(), ConnectorError> {
@@ -169,7 +158,7 @@ fn check_header(path: &Path, format: &Format, schema: &Schema) -> Result<(), Con
     if !dialect.header {
         return Ok(());
     }
-    let names = text_source::header(path, dialect);
+    let names = text_stream::header(path, dialect);
     let names = names.map_err(|error| ConnectorError::place(path.to_string_lossy(), problem(&error)))?;
     let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     match names {
@@ -210,32 +199,19 @@ pub(super) fn extension(format: &Format) -> &'static str {
 }
 
 /// One file, which gets its name at the end of the input.
-struct FileSink {
-    part: Part,
-    left_behind: Vec<PathBuf>,
-}
+struct FileSink(Part);
 
 impl Sink for FileSink {
-    fn remarks(&self) -> Vec<String> {
-        let remark = |path: &PathBuf| {
-            format!(
-                "{} was left by an INSERT that was killed, and may have rows of it; remove or rename it",
-                path.display()
-            )
-        };
-        self.left_behind.iter().map(remark).collect()
-    }
-
     fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
-        self.part.write(rows)
+        self.0.write(rows)
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        self.part.flush()
+        self.0.flush()
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
-        self.part.close(false)?;
-        self.part.publish()
+        self.0.close(false)?;
+        self.0.publish()
     }
 }

@@ -225,7 +225,41 @@ const FILESYSTEM: &[OptionEntry] = &[
     ),
     ON_ERROR,
     DEAD_LETTER_TABLE,
-    option("source.monitor-interval", Duration, "", Read, "Not supported: a directory is read once."),
+    option(
+        "source.monitor-interval",
+        Duration,
+        "files are read as they are when the query starts",
+        Read,
+        "The directory or pattern is watched: how long after one look for new files the next is.",
+    ),
+    option(
+        "source.path.regex-pattern",
+        Text,
+        "",
+        Read,
+        "A regular expression: files are read whose absolute paths match it as a whole.",
+    ),
+    option(
+        "sink.rolling-policy.file-size",
+        MemorySize,
+        "128 mb",
+        Write,
+        "A file of a directory ends behind the rows with which it has so many bytes. See [Rolling](#roll-files).",
+    ),
+    option(
+        "sink.rolling-policy.rollover-interval",
+        Duration,
+        "30 min",
+        Write,
+        "A file of a directory ends when it has been written for so long.",
+    ),
+    option(
+        "sink.rolling-policy.check-interval",
+        Duration,
+        "1 min",
+        Write,
+        "How often it is looked whether files have been written for that long.",
+    ),
 ];
 
 const TCP: &[OptionEntry] = &[

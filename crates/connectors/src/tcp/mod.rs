@@ -14,7 +14,7 @@ use std::time::Duration;
 use pelton_runtime::sink::Sink;
 
 use crate::condition::Condition;
-use crate::filesystem::text_source::{TextReading, check_raw};
+use crate::filesystem::text_stream::{TextReading, check_raw};
 use crate::format::{Format, FormatName, TextFormat};
 use crate::io::runtime;
 use crate::options::{Options, parse_duration};

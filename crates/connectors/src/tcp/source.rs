@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::connect::{pause, prepare};
 use super::{Endpoint, Mode, NEWLINE, OnClose};
-use crate::filesystem::text_source::{TextReading, TextStream};
+use crate::filesystem::text_stream::{TextReading, TextStream};
 use crate::io::inbox::{Bell, Inbox, InboxSender, PIECE_BYTES, inbox};
 use crate::io::runtime;
 use crate::{ConnectorError, TableRequest};

@@ -46,3 +46,5 @@ mod starting;
 mod tcp;
 
 mod time;
+
+mod watched_files;

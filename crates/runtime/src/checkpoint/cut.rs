@@ -127,9 +127,10 @@ impl Shared {
         let positions = self.positions();
         let sinks = self.prepare_sinks()?;
         let state = self.state();
-        let sources = state.sources.iter().zip(positions).map(|(node, partitions)| SourceSnapshot {
+        let sources = state.sources.iter().zip(positions).map(|(node, (partitions, completed))| SourceSnapshot {
             name: node.name.clone(),
             partitions,
+            completed,
             watermark: node.sequencer.watermark(),
             stream: node.sequencer.stream(),
         });
@@ -147,8 +148,8 @@ impl Shared {
         })
     }
 
-    /// How far the partitions of each source have been read.
-    fn positions(&self) -> Vec<Vec<PartitionSnapshot>> {
+    /// How far the partitions of each source have been read, and what has been completed before.
+    fn positions(&self) -> Vec<(Vec<PartitionSnapshot>, Vec<String>)> {
         let partitions_of = |index: usize| {
             let source = self.sources[index].lock().unwrap_or_else(PoisonError::into_inner);
             let source = source.as_ref().expect("a source is there until the run has ended");
@@ -161,7 +162,7 @@ impl Shared {
                 has_ended: known.ended,
                 is_idle: known.is_idle,
             });
-            snapshot.collect()
+            (snapshot.collect(), source.completed())
         };
         (0..self.sources.len()).map(partitions_of).collect()
     }

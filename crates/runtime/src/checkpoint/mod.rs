@@ -56,6 +56,9 @@ pub struct SourceSnapshot {
     pub name: String,
     /// Its partitions.
     pub partitions: Vec<PartitionSnapshot>,
+    /// See [`crate::source::Source::completed`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub completed: Vec<String>,
     /// The watermark over all of them.
     pub watermark: Micros,
     /// What its blocks were numbered up to.

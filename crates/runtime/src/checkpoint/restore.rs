@@ -51,6 +51,9 @@ impl RunSnapshot {
         let wanted = sources.iter().map(|source| source.name.as_str());
         check_names("sources", self.sources.iter().map(|source| source.name.as_str()), wanted)?;
         for (snapshot, node) in self.sources.iter().zip(sources) {
+            for name in &snapshot.completed {
+                node.source.resume(name, None);
+            }
             for known in snapshot.partitions.iter().filter(|known| known.has_ended || known.position.is_some()) {
                 let position = known.position.filter(|_| !known.has_ended);
                 if !node.source.resume(&known.name, position) {

@@ -2,6 +2,8 @@
 
 mod sorter;
 
+use std::time::Duration;
+
 use arrow::array::RecordBatch;
 use pelton_data::arrangement::Arrangement;
 
@@ -59,6 +61,11 @@ impl Outlet {
     /// See [`Sink::flush`].
     pub fn flush(&mut self) -> Result<(), SinkError> {
         self.sink.flush()
+    }
+
+    /// See [`Sink::flush_again`].
+    pub fn flush_again(&self) -> Option<Duration> {
+        self.sink.flush_again()
     }
 
     /// See [`Sink::unprepared`].

@@ -1,5 +1,7 @@
 //! What a sink connector implements.
 
+use std::time::Duration;
+
 use arrow::array::RecordBatch;
 
 /// One output of a query. Called by one worker at a time, in the order of the output.
@@ -39,6 +41,11 @@ pub trait Sink: Send {
     /// # Errors
     /// [`SinkError`]; the query stops.
     fn flush(&mut self) -> Result<(), SinkError>;
+
+    /// How long from now [`Sink::flush`] is called once more, also where no rows come; `None` where it need not be.
+    fn flush_again(&self) -> Option<Duration> {
+        None
+    }
 
     /// Why there is no checkpoint before the last row, where there is none.
     fn unprepared(&self) -> Option<String> {

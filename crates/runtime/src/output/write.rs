@@ -29,7 +29,7 @@ impl Worker<'_> {
             let wants_end = state.sinks[sink].wants_end(state.holds_ends);
             let node = &mut state.sinks[sink];
             if node.queue.is_empty() && !wants_end {
-                if !node.unflushed {
+                if !node.must_flush(shared.clock.nanos()) {
                     break Ok(());
                 }
                 // What the sink has taken and not written yet would be lost with a run that fails.
@@ -67,6 +67,8 @@ impl Worker<'_> {
             }
         };
         let mut state = shared.state();
+        state.sinks[sink].flush_ns =
+            output.flush_again().map(|wait| shared.clock.nanos().saturating_add(wait.as_nanos() as u64));
         state.sinks[sink].writing = false;
         if let Err(error) = result {
             state.sinks[sink].close();

@@ -60,6 +60,11 @@ pub trait Source: Send {
         None
     }
 
+    /// The names of what was read to its end and is no partition any more: a later run leaves it out, see [`Source::resume`].
+    fn completed(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Goes on at a position of a partition of the same input, from which another source may come that reads other columns of it. Called before anything is read, and only
     /// where [`Source::position`] has one.
     fn seek(&mut self, _partition: usize, _position: Position) {

@@ -193,6 +193,8 @@ pub(crate) struct SinkState {
     pub closed: bool,
     /// Rows were written since the last flush.
     pub unflushed: bool,
+    /// It is flushed then, also where none were.
+    pub flush_ns: Option<u64>,
     /// All of its rows have been written, and it has not ended because [`State::holds_ends`].
     pub at_end: bool,
     pub ended: bool,
@@ -528,6 +530,7 @@ impl SinkState {
             open_inputs: node.inputs.len(),
             closed: node.arrangement.rows_max == Some(0),
             unflushed: false,
+            flush_ns: None,
             at_end: false,
             ended: false,
             rows: 0,

@@ -98,6 +98,11 @@ impl SinkState {
         self.closed || self.open_inputs == 0 && self.passing == 0
     }
 
+    /// Whether it is to be flushed now.
+    pub fn must_flush(&self, now_ns: u64) -> bool {
+        self.unflushed || self.flush_ns.is_some_and(|at| at <= now_ns)
+    }
+
     /// Whether it is to be ended now.
     pub fn wants_end(&self, holds_ends: bool) -> bool {
         self.must_end() && !(holds_ends && self.at_end)

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::Array;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use pelton_runtime::source::{Read, Source};
+use pelton_runtime::source::Read;
 
 use super::super::files::InputFile;
-use super::super::parquet_source::ParquetSource;
+use super::super::parquet_stream::{ParquetReading, ParquetStream};
 use crate::TableRequest;
 use crate::format::on_error::OnError;
 use crate::format::parquet::declared_schema;
@@ -53,10 +53,11 @@ fn read(path: &std::path::Path, schema: Schema) {
     };
     let metadata = std::fs::metadata(path).expect("the file was written");
     let file = InputFile::new(path.to_path_buf(), &metadata);
-    let mut source = ParquetSource::open(&request, vec![file], OnError::Skip).expect("the columns are the file's");
+    let reading = ParquetReading::new(&request, OnError::Skip).expect("the columns are the file's");
+    let mut stream = ParquetStream::new(file, 0);
     for _ in 0..PARTS_MAX {
         // What cannot be read is an error.
-        let Ok(Read::Chunk(chunk)) = source.read(0) else { return };
+        let Ok(Read::Chunk(chunk)) = reading.read(&mut stream) else { return };
         let Ok(decoded) = chunk() else { return };
         for batch in decoded.rows.into_batches() {
             for column in batch.columns() {

@@ -1,13 +1,12 @@
 //! Files of lines: bytes are taken off a file up to the end of a row; whoever is free decodes them.
 
-use std::borrow::Cow;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::task::Waker;
 
 use arrow::datatypes::DataType;
-use pelton_runtime::source::{Position, Read, Source, SourceError};
+use pelton_runtime::source::{Position, Read, SourceError};
 
 use super::files::{self, InputFile, problem};
 use super::live;
@@ -41,12 +40,6 @@ const OPEN_ARRAY: &str = "the array that the file consists of is not closed; the
 
 /// What some programs begin UTF-8 text with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// Lines of text in files.
-pub(super) struct TextSource {
-    reading: TextReading,
-    files: Vec<TextStream>,
-}
 
 /// How inputs of lines are read into the rows of a table.
 pub(crate) struct TextReading {
@@ -125,17 +118,6 @@ pub(crate) struct OpenFile {
     failure: Option<String>,
 }
 
-impl TextSource {
-    pub(super) fn open(
-        request: &TableRequest,
-        files: Vec<InputFile>,
-        format: TextFormat,
-    ) -> Result<TextSource, ConnectorError> {
-        let files = files.into_iter().map(|file| TextStream::Unopened(file, None)).collect();
-        Ok(TextSource { reading: TextReading::new(request, format)?, files })
-    }
-}
-
 impl TextReading {
     /// # Errors
     /// Where the format has no values of a column's type.
@@ -194,8 +176,13 @@ impl TextStream {
         TextStream::Opening(InputFile::without_path(place), Beginning::of(reader), None)
     }
 
+    /// A file that is read from its start.
+    pub(super) fn of_file(file: InputFile) -> TextStream {
+        TextStream::Unopened(file, None)
+    }
+
     /// What its file is called.
-    fn place(&self) -> &str {
+    pub(super) fn place(&self) -> &str {
         match self {
             TextStream::Unopened(file, _) | TextStream::Opening(file, ..) => &file.place,
             TextStream::Open(file) => &file.place,
@@ -204,13 +191,20 @@ impl TextStream {
     }
 
     /// How far a file has been read, unless its bytes can be read once only.
-    fn position(&self) -> Option<Position> {
+    pub(super) fn position(&self) -> Option<Position> {
         match self {
             TextStream::Unopened(file, from) | TextStream::Opening(file, _, from) if !file.is_live => {
                 Some(from.unwrap_or_default())
             }
             TextStream::Open(file) if file.is_regular => Some(Position { row: file.line, byte: file.byte }),
             _ => None,
+        }
+    }
+
+    /// Goes on at a position, before anything is read.
+    pub(super) fn seek(&mut self, position: Position) {
+        if let TextStream::Unopened(_, from) = self {
+            *from = Some(position);
         }
     }
 }
@@ -254,31 +248,6 @@ pub(super) fn declared_schema(
     let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
     let inferred = infer(format, is_told, text).map_err(|problem| ConnectorError::place(&file.place, problem))?;
     Ok(inferred.filter(|inferred| !inferred.schema.fields().is_empty()))
-}
-
-impl Source for TextSource {
-    /// One a file. A directory without files still has one, which ends at once.
-    fn partitions(&self) -> usize {
-        self.files.len().max(1)
-    }
-
-    fn read(&mut self, partition: usize) -> Result<Read, SourceError> {
-        self.files.get_mut(partition).map_or(Ok(Read::End), |file| self.reading.read(file))
-    }
-
-    fn partition_name(&self, partition: usize) -> Cow<'_, str> {
-        Cow::Borrowed(self.files.get(partition).map_or("", TextStream::place))
-    }
-
-    fn position(&self, partition: usize) -> Option<Position> {
-        self.files.get(partition).and_then(TextStream::position)
-    }
-
-    fn seek(&mut self, partition: usize, position: Position) {
-        if let Some(TextStream::Unopened(_, from)) = self.files.get_mut(partition) {
-            *from = Some(position);
-        }
-    }
 }
 
 impl Beginning {

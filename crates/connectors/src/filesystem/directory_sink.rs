@@ -1,0 +1,289 @@
+//! Files of a directory: parts, which begin and end as the table's policy says.
+//!
+//! Of a job that has checkpoints, a part is durable when a checkpoint is prepared, and gets its name when that is complete. A part of lines may be written
+//! beyond it: the checkpoint says how many of its bytes count. A job that goes on from a checkpoint gives the parts of that their names, which may have been
+//! done, goes on with those that are not complete, and removes all others: their rows are written again. Without checkpoints a part gets its name when it ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use pelton_runtime::sink::{Sink, SinkError};
+
+use super::files::problem;
+use super::part::{Part, left_behind, new_part, resumed, temporary};
+use super::prepared::{self, Prepared};
+use super::rolling::RollingPolicy;
+use super::sink::extension;
+use crate::ConnectorError;
+use crate::format::Format;
+
+/// What a directory is written by.
+pub(super) struct Layout {
+    pub(super) directory: PathBuf,
+    /// The job whose checkpoints commit its parts.
+    pub(super) job: Option<Arc<str>>,
+    pub(super) format: Format,
+    /// The columns of its files.
+    pub(super) schema: SchemaRef,
+    pub(super) policy: RollingPolicy,
+}
+
+/// Parts of a directory.
+pub(super) struct DirectorySink {
+    layout: Layout,
+    /// The part that is written.
+    open: BTreeMap<String, OpenPart>,
+    /// The names of parts that are complete, and that no checkpoint has committed.
+    complete: BTreeSet<String>,
+    /// Parts before this number are there.
+    next_number: u64,
+    /// Whether rows were taken: what is committed before belongs to the checkpoint that the job goes on from.
+    has_begun: bool,
+    /// When it was looked last whether parts are old.
+    checked_at: Instant,
+    /// Parts that killed inserts without checkpoints have left.
+    left_behind: Vec<PathBuf>,
+}
+
+struct OpenPart {
+    part: Part,
+    began: Instant,
+    /// Whether a checkpoint counts on it: then it stays, also where the query fails.
+    is_in_checkpoint: bool,
+}
+
+impl DirectorySink {
+    pub(super) fn open(layout: Layout) -> Result<DirectorySink, ConnectorError> {
+        let place =
+            |error: io::Error| ConnectorError::place(layout.directory.to_string_lossy(), problem(&error));
+        fs::create_dir_all(&layout.directory).map_err(place)?;
+        let left_behind = match &layout.job {
+            Some(_) => Vec::new(),
+            None => left_behind(&layout.directory, "").map_err(place)?,
+        };
+        let mut sink = DirectorySink {
+            layout,
+            open: BTreeMap::new(),
+            complete: BTreeSet::new(),
+            next_number: 0,
+            has_begun: false,
+            checked_at: Instant::now(),
+            left_behind,
+        };
+        if sink.layout.job.is_none() {
+            // Also an INSERT without rows makes a file.
+            sink.begin("").map_err(|error| ConnectorError::place(error.place, error.problem))?;
+        }
+        Ok(sink)
+    }
+
+    fn error(&self, problem: impl ToString) -> SinkError {
+        SinkError { place: self.layout.directory.to_string_lossy().into_owned(), problem: problem.to_string() }
+    }
+
+    fn input(&self, result: io::Result<()>) -> Result<(), SinkError> {
+        result.map_err(|error| self.error(problem(&error)))
+    }
+
+    fn part(&mut self, partition: &str) -> Result<&mut OpenPart, SinkError> {
+        if !self.open.contains_key(partition) {
+            self.begin(partition)?;
+        }
+        Ok(self.open.get_mut(partition).expect("it is there now"))
+    }
+
+    /// Begins a part of a partition that has none.
+    fn begin(&mut self, partition: &str) -> Result<(), SinkError> {
+        let Layout { directory, job, format, schema, .. } = &self.layout;
+        let target = new_part(
+            &directory.join(partition),
+            job.as_deref().unwrap_or_default(),
+            extension(format),
+            self.next_number,
+        );
+        let target = target.map_err(|error| self.error(problem(&error)))?;
+        let part = Part::new(target, format, schema).map_err(|error| self.error(error))?;
+        self.next_number += 1;
+        let part = OpenPart { part, began: Instant::now(), is_in_checkpoint: false };
+        self.open.insert(partition.to_owned(), part);
+        Ok(())
+    }
+
+    /// Ends the part of a partition.
+    fn end(&mut self, partition: &str) -> Result<(), SinkError> {
+        let Some(OpenPart { mut part, .. }) = self.open.remove(partition) else { return Ok(()) };
+        part.close(self.layout.job.is_some())?;
+        if self.layout.job.is_none() {
+            return part.publish();
+        }
+        self.complete.insert(self.name(&part));
+        Ok(())
+    }
+
+    /// The name of a part, relative to the directory.
+    fn name(&self, part: &Part) -> String {
+        let name = part.path().strip_prefix(&self.layout.directory).expect("it is in the directory");
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Ends those of the open parts of which that holds.
+    fn end_where(&mut self, ends: impl Fn(&OpenPart) -> bool) -> Result<(), SinkError> {
+        let ending: Vec<String> =
+            self.open.iter().filter(|(_, part)| ends(part)).map(|(partition, _)| partition.clone()).collect();
+        ending.iter().try_for_each(|partition| self.end(partition))
+    }
+
+    /// Ends parts that are old, if it is time to look.
+    fn end_old(&mut self) -> Result<(), SinkError> {
+        let Some(interval) = self.layout.policy.check_interval() else { return Ok(()) };
+        if self.checked_at.elapsed() < interval {
+            return Ok(());
+        }
+        self.checked_at = Instant::now();
+        let policy = self.layout.policy.clone();
+        self.end_where(|part| policy.is_old(part.began))
+    }
+
+    /// What a checkpoint must say: all parts are durable then.
+    fn prepared(&mut self) -> Result<Option<String>, SinkError> {
+        let mut lines: Vec<Prepared> = self.complete.iter().cloned().map(Prepared::Complete).collect();
+        let Layout { directory, .. } = &self.layout;
+        for open in self.open.values_mut() {
+            let bytes = open.part.sync()?;
+            open.is_in_checkpoint = true;
+            let name = open.part.path().strip_prefix(directory).expect("it is in the directory");
+            lines.push(Prepared::Open(bytes, name.to_string_lossy().into_owned()));
+        }
+        let directories = self.directories_of(&lines);
+        self.input(directories.iter().try_for_each(|directory| sync_names(directory)))?;
+        Ok(prepared::to_text(&lines))
+    }
+
+    /// The directories in which the files are that a checkpoint names.
+    fn directories_of(&self, lines: &[Prepared]) -> BTreeSet<PathBuf> {
+        let mut directories = BTreeSet::new();
+        for line in lines {
+            let (Prepared::Complete(name) | Prepared::Open(_, name)) = line;
+            let above = Path::new(name).ancestors().skip(1);
+            directories.extend(above.map(|above| self.layout.directory.join(above)));
+        }
+        directories
+    }
+
+    /// Gives a part its name.
+    fn publish(&mut self, name: &str) -> Result<(), SinkError> {
+        let path = self.layout.directory.join(name);
+        let renamed = match fs::rename(temporary(&path), &path) {
+            // It has it already.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.exists() => Ok(()),
+            renamed => renamed,
+        };
+        renamed.map_err(|error| self.error(format!("the part {name} of a checkpoint: {}", problem(&error))))?;
+        self.complete.remove(name);
+        Ok(())
+    }
+
+    /// Goes on with a part of which so many bytes count.
+    fn resume(&mut self, bytes: u64, name: &str) -> Result<(), SinkError> {
+        let target = resumed(&self.layout.directory.join(name), bytes);
+        let failed = |problem: String| self.error(format!("the part {name} of a checkpoint: {problem}"));
+        let target = target.map_err(|error| failed(problem(&error)))?;
+        let part = Part::new(target, &self.layout.format, &self.layout.schema);
+        let part = part.map_err(|error| failed(error.to_string()))?;
+        let partition = name.rsplit_once('/').map_or("", |(partition, _)| partition);
+        let part = OpenPart { part, began: Instant::now(), is_in_checkpoint: true };
+        self.open.insert(partition.to_owned(), part);
+        Ok(())
+    }
+}
+
+/// Makes the names of a directory's files durable.
+fn sync_names(directory: &Path) -> io::Result<()> {
+    // Elsewhere than on Unix a directory cannot be opened as a file, and names are durable with the files.
+    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+}
+
+impl Sink for DirectorySink {
+    fn remarks(&self) -> Vec<String> {
+        let remark = |path: &PathBuf| {
+            let path = path.display();
+            format!("{path} was left by an INSERT that was killed, and may have rows of it; remove or rename it")
+        };
+        self.left_behind.iter().map(remark).collect()
+    }
+
+    fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
+        self.has_begun = true;
+        let part = &mut self.part("")?.part;
+        part.write(rows)?;
+        let bytes = part.bytes();
+        if self.layout.policy.is_full(bytes) {
+            self.end("")?;
+        }
+        self.end_old()
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.end_old()?;
+        self.open.values_mut().try_for_each(|open| open.part.flush())
+    }
+
+    fn flush_again(&self) -> Option<Duration> {
+        let interval = self.layout.policy.check_interval().filter(|_| !self.open.is_empty())?;
+        Some(interval.saturating_sub(self.checked_at.elapsed()))
+    }
+
+    fn prepare(&mut self) -> Result<Option<String>, SinkError> {
+        self.has_begun = true;
+        self.end_old()?;
+        let ends = self.layout.policy.at_checkpoints;
+        self.end_where(|_| ends)?;
+        self.prepared()
+    }
+
+    fn prepare_end(&mut self) -> Result<Option<String>, SinkError> {
+        self.has_begun = true;
+        self.end_where(|_| true)?;
+        self.prepared()
+    }
+
+    fn commit(&mut self, prepared: &str) -> Result<(), SinkError> {
+        let lines = prepared::of_text(prepared).map_err(|problem| self.error(problem))?;
+        for line in &lines {
+            match line {
+                Prepared::Complete(name) => self.publish(name)?,
+                Prepared::Open(bytes, name) if !self.has_begun => self.resume(*bytes, name)?,
+                Prepared::Open(..) => {}
+            }
+        }
+        let directories = self.directories_of(&lines);
+        self.input(directories.iter().try_for_each(|directory| sync_names(directory)))
+    }
+
+    fn recover(&mut self) -> Result<(), SinkError> {
+        let Layout { directory, job, .. } = &self.layout;
+        let left_behind = left_behind(directory, job.as_deref().unwrap_or_default());
+        self.input(left_behind.and_then(|parts| parts.iter().try_for_each(fs::remove_file)))
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        match self.layout.job {
+            None => self.end_where(|_| true),
+            // All rows are behind the last checkpoint, which comes after them.
+            Some(_) if self.open.is_empty() => Ok(()),
+            Some(_) => Err(self.error("rows were written behind the last checkpoint")),
+        }
+    }
+}
+
+impl Drop for DirectorySink {
+    fn drop(&mut self) {
+        self.open.values_mut().filter(|open| open.is_in_checkpoint).for_each(|open| open.part.keep());
+    }
+}
