@@ -67,6 +67,7 @@ impl Input {
             name: definition.name.clone(),
             columns,
             metadata: Default::default(),
+            partition_keys: Vec::new(),
             lengths: Default::default(),
             options,
             event_time,

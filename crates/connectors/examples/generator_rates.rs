@@ -61,6 +61,7 @@ fn request(connector: &str, options: &str, columns: &str) -> TableRequest {
         columns: (0..schema.fields().len()).filter(wanted).collect(),
         schema: Arc::new(schema),
         metadata: BTreeMap::new(),
+        partition_keys: Vec::new(),
         lengths: BTreeMap::new(),
         options: map,
         event_time: None,

@@ -29,7 +29,7 @@ pub fn argument(format: &str, name: &str, value: &str) -> Result<(String, String
     let entries: Vec<&OptionEntry> = groups
         .flat_map(|group| group.options)
         .filter(|entry| entry.used != Use::Write && !matches!(entry.name, "path" | "format"))
-        .filter(|entry| !entry.name.starts_with("source."))
+        .filter(|entry| !entry.name.starts_with("source.") && !entry.name.starts_with("partition."))
         .collect();
     let is_meant =
         |entry: &&&OptionEntry| spellings(entry, format).iter().any(|spelling| spelling.eq_ignore_ascii_case(name));

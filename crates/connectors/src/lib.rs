@@ -355,7 +355,16 @@ pub fn check_options(options: &BTreeMap<String, String>, columns: &[&str]) -> Re
 /// [`ConnectorError`] where the options name no connector or make no sense to it.
 pub fn physical_schema(request: &TableRequest) -> Result<SchemaRef, ConnectorError> {
     let options = Options::new(&request.options);
-    match Connector::of(&options)? {
+    let connector = Connector::of(&options)?;
+    if let Some(&key) = request.partition_keys.first().filter(|_| connector != Connector::Filesystem) {
+        let problem =
+            "is in PARTITIONED BY, and only tables of the connector 'filesystem' are partitioned; leave that out";
+        return Err(ConnectorError::column(request.schema.field(key).name(), problem));
+    }
+    if connector == Connector::Filesystem {
+        filesystem::check_partition_keys(request)?;
+    }
+    match connector {
         Connector::Nexmark => generated::physical_schema(request, &nexmark::declared_schema(&options)?),
         Connector::Hdes => generated::physical_schema(request, &hdes::declared_schema(&options)?),
         Connector::Ysb => generated::physical_schema(request, &ysb::declared_schema(&options)?),

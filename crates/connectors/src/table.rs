@@ -24,6 +24,8 @@ pub struct TableRequest {
     pub columns: Vec<usize>,
     /// Columns that are not in the data but about it: index into `schema` → key of `METADATA FROM`.
     pub metadata: BTreeMap<usize, String>,
+    /// Columns whose values are in the names of directories and not in files, as `PARTITIONED BY` lists them: indices into `schema`.
+    pub partition_keys: Vec<usize>,
     /// Columns whose strings have a length: index into `schema` → which. Rows that are read or written may have others; those that are made have it.
     pub lengths: BTreeMap<usize, TextLength>,
     /// The table's `WITH (…)`.
@@ -38,6 +40,13 @@ pub struct TableRequest {
     pub strict_values: bool,
     /// What the query that uses it gives its tables.
     pub host: Host,
+}
+
+impl TableRequest {
+    /// Whether a column is in the rows of the data: neither about them nor in the names of directories.
+    pub(crate) fn is_in_rows(&self, column: usize) -> bool {
+        !self.metadata.contains_key(&column) && !self.partition_keys.contains(&column)
+    }
 }
 
 /// What a query gives its tables.

@@ -24,6 +24,7 @@ pub(crate) fn table(options: &[(&str, &str)], block_rows: usize) -> TableRequest
         schema,
         columns,
         metadata,
+        partition_keys: Vec::new(),
         lengths,
         options,
         event_time: None,

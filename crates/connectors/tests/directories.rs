@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringViewArray};
 use pelton_connectors::{Host, TableRequest, open_sink};
 use pelton_runtime::sink::Sink;
 use support::{Directory, options, read, request, rows, schema};
@@ -188,5 +188,177 @@ fn what_a_policy_does_not_hold_for_is_refused() {
     assert_eq!(
         refusal("out", &["format=csv", "sink.rolling-policy.rollover-interval=soon"]),
         "option 'sink.rolling-policy.rollover-interval' must be a duration such as '500 ms', '10 s', '1 min', '2 h' or '1 d', not 'soon'"
+    );
+}
+
+/// A table of numbers, partitioned by a name and a day.
+fn partitioned(directory: &Directory, job: &str, pairs: &[&str]) -> TableRequest {
+    let table = numbers(directory, job, pairs);
+    TableRequest {
+        schema: Arc::new(schema("n BIGINT, dt DATE, name STRING")),
+        columns: vec![0, 1, 2],
+        partition_keys: vec![1, 2],
+        ..table
+    }
+}
+
+fn days(rows: &[(i64, Option<i32>, Option<&str>)]) -> RecordBatch {
+    let columns: [ArrayRef; 3] = [
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0))),
+        Arc::new(Date32Array::from_iter(rows.iter().map(|row| row.1))),
+        Arc::new(StringViewArray::from_iter(rows.iter().map(|row| row.2))),
+    ];
+    RecordBatch::try_new(Arc::new(schema("n BIGINT, dt DATE, name STRING")), columns.into()).unwrap()
+}
+
+const ROWS: [(i64, Option<i32>, Option<&str>); 6] = [
+    (1, Some(0), Some("a")),
+    (2, Some(1), Some("a/b=c")),
+    (3, Some(0), Some("a")),
+    (4, None, Some("a")),
+    (5, Some(1), None),
+    (6, Some(1), Some("")),
+];
+
+#[test]
+fn rows_of_a_partition_are_in_its_directory() {
+    for format in ["csv", "json", "parquet"] {
+        let directory = Directory::new();
+        let table = partitioned(&directory, "", &[&format!("format={format}"), "partition.default-name=NONE"]);
+        let mut sink = open_sink(&table).unwrap();
+        sink.write(&days(&ROWS)).unwrap();
+        assert!(names(&directory).is_empty());
+        sink.finish().unwrap();
+        let parts =
+            ["dt=1970-01-01/name=a", "dt=1970-01-02/name=NONE", "dt=1970-01-02/name=a%2Fb%3Dc", "dt=NONE/name=a"];
+        let found: Vec<String> =
+            names(&directory).iter().map(|name| name.rsplit_once('/').unwrap().0.to_owned()).collect();
+        assert_eq!(found, parts);
+        let mut back = rows(&read(&table).unwrap().rows);
+        back.sort();
+        // An empty string has the same directory as NULL.
+        let expected = [
+            "1|1970-01-01|a",
+            "2|1970-01-02|a/b=c",
+            "3|1970-01-01|a",
+            "4|NULL|a",
+            "5|1970-01-02|NULL",
+            "6|1970-01-02|NULL",
+        ];
+        assert_eq!(back, expected, "{format}");
+        // Columns of partitions alone.
+        let mut keys = rows(&read(&TableRequest { columns: vec![2], ..table }).unwrap().rows);
+        keys.sort();
+        assert_eq!(keys, ["NULL", "NULL", "a", "a", "a", "a/b=c"]);
+    }
+}
+
+#[test]
+fn many_partitions_have_a_bounded_number_of_open_files() {
+    let directory = Directory::new();
+    let table = partitioned(&directory, "", &["format=csv"]);
+    let mut sink = open_sink(&table).unwrap();
+    for round in 0..2 {
+        for day in 0..100 {
+            sink.write(&days(&[(round * 100 + i64::from(day), Some(day), Some("a"))])).unwrap();
+            let (visible, hidden) = files(&directory);
+            assert!(hidden <= 64, "{hidden} files are open");
+            assert_eq!(visible.len() + hidden, (round * 100) as usize + day as usize + 1);
+        }
+    }
+    sink.finish().unwrap();
+    assert_eq!(files(&directory).0.len(), 200);
+    assert_eq!(visible(&table), (0..200).collect::<Vec<_>>());
+}
+
+fn has(directory: &Directory, name: &str) -> bool {
+    directory.path().join("out").join(name).exists()
+}
+
+const HOUR: i64 = 3_600_000_000;
+
+#[test]
+fn a_partition_is_said_to_be_complete_when_the_watermark_has_passed_it() {
+    let directory = Directory::new();
+    let commit = [
+        "format=csv",
+        "sink.rolling-policy.file-size=1 mb",
+        "sink.partition-commit.policy.kind=success-file",
+        "sink.partition-commit.trigger=partition-time",
+        "sink.partition-commit.delay=1 d",
+        "sink.partition-commit.success-file.name=_DONE",
+    ];
+    let table = partitioned(&directory, "it", &commit);
+    let mut sink = open_sink(&table).unwrap();
+    sink.write(&days(&ROWS)).unwrap();
+    sink.advance(24 * HOUR - 1);
+    let prepared = sink.prepare().unwrap().unwrap();
+    sink.commit(&prepared).unwrap();
+    assert!(names(&directory).is_empty(), "nothing is complete");
+    drop(sink);
+    // What was pending is so in the next run.
+    let mut sink = restored(&table, Some(&prepared));
+    sink.advance(24 * HOUR);
+    let prepared = sink.prepare().unwrap().unwrap();
+    assert!(prepared.contains("committed dt=1970-01-01/name=a\n"), "{prepared}");
+    assert!(!has(&directory, "dt=1970-01-01/name=a/_DONE"), "the checkpoint is not complete");
+    drop(sink);
+    let mut sink = restored(&table, Some(&prepared));
+    assert!(has(&directory, "dt=1970-01-01/name=a/_DONE"));
+    assert_eq!(names(&directory).len(), 2, "{:?}", names(&directory));
+    // A late row makes it incomplete, until the next checkpoint says so again.
+    fs::remove_file(directory.path().join("out/dt=1970-01-01/name=a/_DONE")).unwrap();
+    sink.write(&days(&[(7, Some(0), Some("a"))])).unwrap();
+    sink.advance(24 * HOUR);
+    let prepared = sink.prepare().unwrap().unwrap();
+    sink.commit(&prepared).unwrap();
+    assert!(has(&directory, "dt=1970-01-01/name=a/_DONE") && !has(&directory, "dt=NONE/name=a/_DONE"));
+    sink.advance(i64::MAX);
+    let last = sink.prepare_end().unwrap().unwrap();
+    sink.commit(&last).unwrap();
+    sink.finish().unwrap();
+    assert_eq!(visible(&table), [1, 2, 3, 4, 5, 6, 7]);
+    let done = names(&directory).iter().filter(|name| name.ends_with("/_DONE")).count();
+    assert_eq!(done, 4);
+}
+
+#[test]
+fn without_checkpoints_partitions_are_complete_at_the_end() {
+    let directory = Directory::new();
+    let table = partitioned(&directory, "", &["format=csv", "sink.partition-commit.policy.kind=success-file"]);
+    let mut sink = open_sink(&table).unwrap();
+    sink.write(&days(&ROWS)).unwrap();
+    sink.flush().unwrap();
+    assert!(!has(&directory, "dt=1970-01-01/name=a/_SUCCESS"));
+    sink.advance(i64::MAX);
+    sink.finish().unwrap();
+    assert!(has(&directory, "dt=1970-01-01/name=a/_SUCCESS"));
+}
+
+#[test]
+fn what_makes_no_sense_of_partitions_is_refused() {
+    let directory = Directory::new();
+    let refusal = |pairs: &[&str]| open_sink(&partitioned(&directory, "", pairs)).err().unwrap().to_string();
+    assert_eq!(
+        refusal(&["format=csv", "sink.partition-commit.delay=1 h"]),
+        "option 'sink.partition-commit.delay' needs 'sink.partition-commit.policy.kind' = 'success-file' beside it"
+    );
+    let policy = "sink.partition-commit.policy.kind=success-file";
+    assert_eq!(
+        refusal(&["format=csv", policy, "partition.time-extractor.timestamp-pattern=$day"]),
+        "option 'partition.time-extractor.timestamp-pattern' must be a text with $dt or $name in it, not '$day'"
+    );
+    assert_eq!(
+        refusal(&["format=csv", policy, "sink.partition-commit.watermark-time-zone=Mars"]),
+        "option 'sink.partition-commit.watermark-time-zone' must be a time zone such as 'UTC' or 'Europe/Berlin', not 'Mars'"
+    );
+    assert_eq!(
+        refusal(&["format=csv", policy, "sink.partition-commit.success-file.name=done"]),
+        "option 'sink.partition-commit.success-file.name' must be a name that begins with '_' or '.', or the file would be read as rows, not 'done'"
+    );
+    let unpartitioned = open_sink(&numbers(&directory, "", &["format=csv", policy])).err().unwrap().to_string();
+    assert_eq!(
+        unpartitioned,
+        "option 'sink.partition-commit.policy.kind' is for tables that are PARTITIONED BY columns; leave it out"
     );
 }

@@ -260,8 +260,11 @@ fn request(
         ColumnKind::Physical { sql_type: SqlType::Varchar(length), .. } => Some((index, TextLength::AtMost(*length))),
         _ => None,
     });
+    let keys = definition.partition_keys.iter();
+    let partition_keys = keys.filter_map(|key| schema.index_of(&key.name).ok()).collect();
     TableRequest {
         name: definition.name.clone(),
+        partition_keys,
         schema,
         columns,
         metadata: metadata.collect::<BTreeMap<_, _>>(),

@@ -174,6 +174,10 @@ fn create_table(table: &Table) -> String {
     if let Some(comment) = &definition.comment {
         write!(text, " COMMENT {}", quoted(comment)).expect("writing to a string");
     }
+    if !definition.partition_keys.is_empty() {
+        let keys: Vec<String> = definition.partition_keys.iter().map(|key| identifier(&key.name)).collect();
+        write!(text, " PARTITIONED BY ({})", keys.join(", ")).expect("writing to a string");
+    }
     if !definition.options.is_empty() {
         let options = definition.options.iter().map(|(key, value)| format!("{} = {}", quoted(key), quoted(value)));
         write!(text, " WITH (\n  {}\n)", options.collect::<Vec<_>>().join(",\n  ")).expect("writing to a string");
@@ -270,7 +274,7 @@ p|TIMESTAMP_LTZ(3)|FALSE||AS PROCTIME()|";
             same AS i != 1 AND b, trimmed AS TRIM(BOTH 'x' FROM st), since AS EXTRACT(YEAR FROM t6), matched AS st NOT SIMILAR TO 'a%' ,
             later AS t6 + INTERVAL '1 02' DAY TO HOUR, ts AS TO_TIMESTAMP_LTZ(n, 3),
             PRIMARY KEY (b, `a ``column`) NOT ENFORCED, WATERMARK FOR ts AS ( ts - INTERVAL '01:30' HOUR TO MINUTE )
-        ) COMMENT 'a table''s' WITH ('connector' = 'x', 'it''s' = 'a''s')";
+        ) COMMENT 'a table''s' PARTITIONED BY (b, n) WITH ('connector' = 'x', 'it''s' = 'a''s')";
 
     fn created(text: &str) -> TableDefinition {
         match parse(text).expect("parses").remove(0).statement {
@@ -286,8 +290,11 @@ p|TIMESTAMP_LTZ(3)|FALSE||AS PROCTIME()|";
             _ => column_clause(column),
         });
         let watermark = definition.watermark.as_ref().map(|watermark| (&watermark.column, watermark.delay));
-        let TableDefinition { name, primary_key, comment, options, temporary, .. } = definition;
-        columns.chain([format!("{watermark:?} {name} {primary_key:?} {comment:?} {options:?} {temporary}")]).collect()
+        let TableDefinition { name, primary_key, partition_keys, comment, options, temporary, .. } = definition;
+        let keys: Vec<&String> = partition_keys.iter().map(|key| &key.name).collect();
+        columns
+            .chain([format!("{watermark:?} {name} {primary_key:?} {keys:?} {comment:?} {options:?} {temporary}")])
+            .collect()
     }
 
     #[test]

@@ -181,3 +181,105 @@ fn a_server_that_is_killed_goes_on_with_its_jobs() {
     assert!(killed > 1, "it was killed");
     assert!(outputs(&folder.0) == expected("server"), "after {killed} kills");
 }
+
+const FILES: usize = 20;
+const FILE_ROWS: usize = 1_000;
+
+/// Rows a millisecond apart, whose windows become files in a directory for each second.
+fn watching_script(folder: &Path) -> String {
+    format!(
+        "CREATE TABLE bid (auction BIGINT, price BIGINT, dateTime TIMESTAMP(3), WATERMARK FOR dateTime AS dateTime)
+         WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{}', 'source.monitor-interval' = '10 ms');
+         CREATE TABLE total (auction BIGINT, bids BIGINT, price BIGINT, dt STRING, t STRING) PARTITIONED BY (dt, t)
+         WITH ('connector' = 'filesystem', 'format' = 'parquet', 'path' = '{}', 'sink.rolling-policy.file-size' = '1 kb',
+               'sink.partition-commit.policy.kind' = 'success-file', 'sink.partition-commit.trigger' = 'partition-time',
+               'sink.partition-commit.delay' = '1 s', 'partition.time-extractor.timestamp-pattern' = '$dt $t');",
+        folder.join("in").display(),
+        folder.join("out").display()
+    )
+}
+
+/// The rows that are visible in the partitions, sorted.
+fn totals(folder: &Path) -> Vec<String> {
+    let path = folder.join("read.sql");
+    fs::write(&path, watching_script(folder) + "SELECT auction, bids, price, dt, t FROM total;").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pelton"));
+    let output = command.args(["run", "--format", "csv", path.to_str().unwrap()]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut rows: Vec<String> = text.lines().filter(|line| !line.starts_with("auction")).map(str::to_owned).collect();
+    rows.sort_unstable();
+    rows
+}
+
+/// All rows of windows of a tenth of a second.
+fn expected_totals() -> Vec<String> {
+    let mut rows = Vec::new();
+    for window in 0..FILES * FILE_ROWS / 100 {
+        for auction in 0..5 {
+            let price: usize = (window * 100..(window + 1) * 100).filter(|row| row % 5 == auction).sum();
+            rows.push(format!("{auction},20,{price},2024-01-01,00:00:{:02}", window / 10));
+        }
+    }
+    rows.sort_unstable();
+    rows
+}
+
+/// Adds a file of rows to the directory that is watched, as a whole.
+fn add_file(folder: &Path, file: usize) {
+    let millis = |row: usize| format!("2024-01-01 00:00:{:02}.{:03}", row / 1_000, row % 1_000);
+    let line = |row: usize| format!("{},{row},{}\n", row % 5, millis(row));
+    let text: String = match file {
+        // A row that completes all windows before it.
+        FILES => line(FILES * FILE_ROWS + 10_000),
+        file => (file * FILE_ROWS..(file + 1) * FILE_ROWS).map(line).collect(),
+    };
+    fs::write(folder.join("in/.unfinished"), text).unwrap();
+    fs::rename(folder.join("in/.unfinished"), folder.join(format!("in/{file:03}.csv"))).unwrap();
+}
+
+#[test]
+fn a_watched_directory_becomes_partitions_that_have_each_row_once() {
+    let folder = Folder::new("watched");
+    fs::create_dir_all(folder.0.join("in")).unwrap();
+    let path = folder.0.join("job.sql");
+    let script = watching_script(&folder.0)
+        + &format!(
+            "SET 'execution.checkpointing.interval' = '20 ms'; SET 'execution.checkpointing.dir' = '{}'; SET 'pipeline.name' = 'totals';
+             INSERT INTO total SELECT auction, COUNT(*), SUM(price), DATE_FORMAT(window_start, 'yyyy-MM-dd'), DATE_FORMAT(window_start, 'HH:mm:ss')
+             FROM TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '0.1' SECOND) GROUP BY window_start, window_end, auction;",
+            folder.0.join("checkpoints").display()
+        );
+    fs::write(&path, script).unwrap();
+    let (mut state, mut file) = (9, 0);
+    for killed in 0..=kills() {
+        let mut running = Running::start(&["run", path.to_str().unwrap(), "--restore"]);
+        let files = (FILES + 1).div_ceil(kills() as usize + 1).max(1);
+        let has_next = |file: usize| file <= FILES;
+        for _ in 0..files {
+            assert!(!running.ends_within(Duration::from_millis(20 + next(&mut state) % 150)), "it does not end");
+            if has_next(file) {
+                add_file(&folder.0, file);
+                file += 1;
+            }
+        }
+        if killed == kills() {
+            (file..=FILES).for_each(|file| add_file(&folder.0, file));
+            let (began, expected) = (Instant::now(), expected_totals());
+            while totals(&folder.0).len() < expected.len() {
+                assert!(
+                    began.elapsed() < Duration::from_secs(120),
+                    "{} of {} rows",
+                    totals(&folder.0).len(),
+                    expected.len()
+                );
+                assert!(!running.ends_within(Duration::from_millis(50)), "it does not end");
+            }
+        }
+    }
+    assert!(totals(&folder.0) == expected_totals(), "after {} kills", kills());
+    let parts = folder.0.join("out/dt=2024-01-01");
+    for second in 0..FILES {
+        assert!(parts.join(format!("t=00%3A00%3A{second:02}/_SUCCESS")).exists(), "second {second}");
+    }
+}

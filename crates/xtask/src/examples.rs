@@ -52,8 +52,16 @@ pub fn list(root: &Path) -> Result<Vec<Example>, String> {
 /// Where one fails; its output has been shown.
 pub fn run_all(root: &Path) -> Result<String, String> {
     let (pelton, mut ran) = (pelton(root)?, 0);
+    // Some write files.
+    let place = processes::target_directory()?.join("examples-run");
+    let failed = |error: std::io::Error| format!("{}: {error}", place.display());
+    if place.exists() {
+        std::fs::remove_dir_all(&place).map_err(failed)?;
+    }
+    std::fs::create_dir_all(&place).map_err(failed)?;
     for example in list(root)?.iter().filter(|example| !example.needs_data) {
-        let output = Command::new(&pelton).args(["run", "--format", "csv"]).arg(&example.path).output();
+        let output =
+            Command::new(&pelton).current_dir(&place).args(["run", "--format", "csv"]).arg(&example.path).output();
         let output = output.map_err(|error| format!("{}: {error}", example.name))?;
         if !output.status.success() {
             return Err(format!("examples/{}.sql: {}", example.name, String::from_utf8_lossy(&output.stderr)));

@@ -56,6 +56,11 @@ fn judge(
     if example.needs_data {
         processes::run(&mut ask("prepare"))?;
     }
+    // What it has written before.
+    let folder = place.join("data").join(&example.name);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
     for table in &example.dumped {
         dump(example, table, pelton, place)?;
     }

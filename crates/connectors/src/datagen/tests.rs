@@ -23,6 +23,7 @@ fn request(columns: &[(&str, DataType)], options: &[(&str, &str)], block_rows: u
         columns: (0..fields.len()).collect(),
         schema: Arc::new(Schema::new(fields)),
         metadata: BTreeMap::new(),
+        partition_keys: Vec::new(),
         lengths: BTreeMap::new(),
         options,
         event_time: None,

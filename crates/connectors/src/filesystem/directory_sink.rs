@@ -1,4 +1,4 @@
-//! Files of a directory: parts, which begin and end as the table's policy says.
+//! Files of a directory, or of the directories of a table's partitions: parts, which begin and end as the table's policy says.
 //!
 //! Of a job that has checkpoints, a part is durable when a checkpoint is prepared, and gets its name when that is complete. A part of lines may be written
 //! beyond it: the checkpoint says how many of its bytes count. A job that goes on from a checkpoint gives the parts of that their names, which may have been
@@ -9,14 +9,17 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use pelton_data::Micros;
 use pelton_runtime::sink::{Sink, SinkError};
 
 use super::files::problem;
 use super::part::{Part, left_behind, new_part, resumed, temporary};
+use super::partition_commit::{CommitPolicy, PartitionCommit};
+use super::partition_keys::PartitionKeys;
 use super::prepared::{self, Prepared};
 use super::rolling::RollingPolicy;
 use super::sink::extension;
@@ -32,17 +35,29 @@ pub(super) struct Layout {
     /// The columns of its files.
     pub(super) schema: SchemaRef,
     pub(super) policy: RollingPolicy,
+    /// How rows are divided among directories below it.
+    pub(super) keys: Option<PartitionKeys>,
 }
+
+/// Parts that are written at once. The one that got rows least recently ends, where rows of another partition come.
+const OPEN_PARTS_MAX: usize = 64;
+
+/// Bytes of rows that wait in memory to be encoded in all parts together. Then those of the largest are.
+const BUFFERED_BYTES_MAX: usize = 256 << 20;
 
 /// Parts of a directory.
 pub(super) struct DirectorySink {
     layout: Layout,
-    /// The part that is written.
+    /// The parts that are written, by the directories of their partitions.
     open: BTreeMap<String, OpenPart>,
     /// The names of parts that are complete, and that no checkpoint has committed.
     complete: BTreeSet<String>,
     /// Parts before this number are there.
     next_number: u64,
+    /// Batches of rows that were taken.
+    writes: u64,
+    /// Which partitions are complete, where that is said.
+    commits: Option<PartitionCommit>,
     /// Whether rows were taken: what is committed before belongs to the checkpoint that the job goes on from.
     has_begun: bool,
     /// When it was looked last whether parts are old.
@@ -54,29 +69,32 @@ pub(super) struct DirectorySink {
 struct OpenPart {
     part: Part,
     began: Instant,
+    /// With which of the batches it got rows last.
+    written: u64,
     /// Whether a checkpoint counts on it: then it stays, also where the query fails.
     is_in_checkpoint: bool,
 }
 
 impl DirectorySink {
-    pub(super) fn open(layout: Layout) -> Result<DirectorySink, ConnectorError> {
-        let place =
-            |error: io::Error| ConnectorError::place(layout.directory.to_string_lossy(), problem(&error));
+    pub(super) fn open(layout: Layout, commits: Option<CommitPolicy>) -> Result<DirectorySink, ConnectorError> {
+        let place = |error: io::Error| ConnectorError::place(layout.directory.to_string_lossy(), problem(&error));
         fs::create_dir_all(&layout.directory).map_err(place)?;
         let left_behind = match &layout.job {
             Some(_) => Vec::new(),
-            None => left_behind(&layout.directory, "").map_err(place)?,
+            None => left_behind(&layout.directory, "", layout.keys.is_some()).map_err(place)?,
         };
         let mut sink = DirectorySink {
             layout,
             open: BTreeMap::new(),
             complete: BTreeSet::new(),
             next_number: 0,
+            writes: 0,
+            commits: commits.map(PartitionCommit::new),
             has_begun: false,
             checked_at: Instant::now(),
             left_behind,
         };
-        if sink.layout.job.is_none() {
+        if sink.layout.job.is_none() && sink.layout.keys.is_none() {
             // Also an INSERT without rows makes a file.
             sink.begin("").map_err(|error| ConnectorError::place(error.place, error.problem))?;
         }
@@ -91,26 +109,51 @@ impl DirectorySink {
         result.map_err(|error| self.error(problem(&error)))
     }
 
-    fn part(&mut self, partition: &str) -> Result<&mut OpenPart, SinkError> {
+    /// Writes rows of a partition.
+    fn write_to(&mut self, partition: &str, rows: &RecordBatch) -> Result<(), SinkError> {
+        if let Some(commits) = &mut self.commits {
+            commits.pending.entry(partition.to_owned()).or_insert_with(now_ms);
+        }
         if !self.open.contains_key(partition) {
+            self.make_room()?;
             self.begin(partition)?;
         }
-        Ok(self.open.get_mut(partition).expect("it is there now"))
+        let open = self.open.get_mut(partition).expect("it is there now");
+        open.written = self.writes;
+        open.part.write(rows)?;
+        let bytes = open.part.bytes();
+        if self.layout.policy.is_full(bytes) { self.end(partition) } else { Ok(()) }
+    }
+
+    /// Ends the part that got rows least recently, where there are as many as there may be.
+    fn make_room(&mut self) -> Result<(), SinkError> {
+        if self.open.len() < OPEN_PARTS_MAX {
+            return Ok(());
+        }
+        let oldest = self.open.iter().min_by_key(|(_, open)| open.written).map(|(partition, _)| partition.clone());
+        oldest.map_or(Ok(()), |partition| self.end(&partition))
+    }
+
+    /// Encodes rows that wait for others, where they take too much memory.
+    fn limit_memory(&mut self) -> Result<(), SinkError> {
+        let buffered: usize = self.open.values().map(|open| open.part.buffered_bytes()).sum();
+        if buffered < BUFFERED_BYTES_MAX {
+            return Ok(());
+        }
+        let largest = self.open.values_mut().max_by_key(|open| open.part.buffered_bytes());
+        largest.map_or(Ok(()), |open| open.part.encode())
     }
 
     /// Begins a part of a partition that has none.
     fn begin(&mut self, partition: &str) -> Result<(), SinkError> {
         let Layout { directory, job, format, schema, .. } = &self.layout;
-        let target = new_part(
-            &directory.join(partition),
-            job.as_deref().unwrap_or_default(),
-            extension(format),
-            self.next_number,
-        );
+        let directory = directory.join(partition);
+        self.input(fs::create_dir_all(&directory))?;
+        let target = new_part(&directory, job.as_deref().unwrap_or_default(), extension(format), self.next_number);
         let target = target.map_err(|error| self.error(problem(&error)))?;
         let part = Part::new(target, format, schema).map_err(|error| self.error(error))?;
         self.next_number += 1;
-        let part = OpenPart { part, began: Instant::now(), is_in_checkpoint: false };
+        let part = OpenPart { part, began: Instant::now(), written: self.writes, is_in_checkpoint: false };
         self.open.insert(partition.to_owned(), part);
         Ok(())
     }
@@ -154,6 +197,11 @@ impl DirectorySink {
     fn prepared(&mut self) -> Result<Option<String>, SinkError> {
         let mut lines: Vec<Prepared> = self.complete.iter().cloned().map(Prepared::Complete).collect();
         let Layout { directory, .. } = &self.layout;
+        if let Some(commits) = &self.commits {
+            let pending = commits.pending.iter().map(|(partition, began_ms)| (*began_ms, partition.clone()));
+            lines.extend(pending.map(|(began_ms, partition)| Prepared::Pending(began_ms, partition)));
+            lines.extend(commits.complete.iter().cloned().map(Prepared::Committed));
+        }
         for open in self.open.values_mut() {
             let bytes = open.part.sync()?;
             open.is_in_checkpoint = true;
@@ -169,11 +217,30 @@ impl DirectorySink {
     fn directories_of(&self, lines: &[Prepared]) -> BTreeSet<PathBuf> {
         let mut directories = BTreeSet::new();
         for line in lines {
-            let (Prepared::Complete(name) | Prepared::Open(_, name)) = line;
+            let (Prepared::Complete(name) | Prepared::Open(_, name)) = line else { continue };
             let above = Path::new(name).ancestors().skip(1);
             directories.extend(above.map(|above| self.layout.directory.join(above)));
         }
         directories
+    }
+
+    /// Ends the parts of partitions that are complete.
+    fn end_partitions(&mut self) -> Result<(), SinkError> {
+        let Some(commits) = &mut self.commits else { return Ok(()) };
+        if let Err(problem) = commits.find_complete(now_ms()) {
+            return Err(self.error(problem));
+        }
+        let complete: Vec<String> = commits.complete.iter().cloned().collect();
+        complete.iter().try_for_each(|partition| self.end(partition))
+    }
+
+    /// Says of a partition that it is complete.
+    fn commit_partition(&mut self, partition: &str) -> Result<(), SinkError> {
+        let Some(commits) = &mut self.commits else { return Ok(()) };
+        commits.complete.remove(partition);
+        let path = self.layout.directory.join(partition).join(&commits.policy.success_file);
+        let written = File::create(&path).map(drop);
+        written.map_err(|error| SinkError { place: path.to_string_lossy().into_owned(), problem: problem(&error) })
     }
 
     /// Gives a part its name.
@@ -197,10 +264,15 @@ impl DirectorySink {
         let part = Part::new(target, &self.layout.format, &self.layout.schema);
         let part = part.map_err(|error| failed(error.to_string()))?;
         let partition = name.rsplit_once('/').map_or("", |(partition, _)| partition);
-        let part = OpenPart { part, began: Instant::now(), is_in_checkpoint: true };
+        let part = OpenPart { part, began: Instant::now(), written: self.writes, is_in_checkpoint: true };
         self.open.insert(partition.to_owned(), part);
         Ok(())
     }
+}
+
+/// The clock, in milliseconds since 1970-01-01T00:00:00Z.
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
 }
 
 /// Makes the names of a directory's files durable.
@@ -220,12 +292,15 @@ impl Sink for DirectorySink {
 
     fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
         self.has_begun = true;
-        let part = &mut self.part("")?.part;
-        part.write(rows)?;
-        let bytes = part.bytes();
-        if self.layout.policy.is_full(bytes) {
-            self.end("")?;
+        self.writes += 1;
+        match &self.layout.keys {
+            None => self.write_to("", rows)?,
+            Some(keys) => {
+                let split = keys.split(rows).map_err(|problem| self.error(problem))?;
+                split.iter().try_for_each(|(partition, rows)| self.write_to(partition, rows))?;
+            }
         }
+        self.limit_memory()?;
         self.end_old()
     }
 
@@ -239,9 +314,16 @@ impl Sink for DirectorySink {
         Some(interval.saturating_sub(self.checked_at.elapsed()))
     }
 
+    fn advance(&mut self, watermark: Micros) {
+        if let Some(commits) = &mut self.commits {
+            commits.watermark = watermark;
+        }
+    }
+
     fn prepare(&mut self) -> Result<Option<String>, SinkError> {
         self.has_begun = true;
         self.end_old()?;
+        self.end_partitions()?;
         let ends = self.layout.policy.at_checkpoints;
         self.end_where(|_| ends)?;
         self.prepared()
@@ -249,6 +331,7 @@ impl Sink for DirectorySink {
 
     fn prepare_end(&mut self) -> Result<Option<String>, SinkError> {
         self.has_begun = true;
+        self.end_partitions()?;
         self.end_where(|_| true)?;
         self.prepared()
     }
@@ -259,7 +342,18 @@ impl Sink for DirectorySink {
             match line {
                 Prepared::Complete(name) => self.publish(name)?,
                 Prepared::Open(bytes, name) if !self.has_begun => self.resume(*bytes, name)?,
-                Prepared::Open(..) => {}
+                Prepared::Pending(began_ms, partition) if !self.has_begun => {
+                    if let Some(commits) = &mut self.commits {
+                        commits.pending.insert(partition.clone(), *began_ms);
+                    }
+                }
+                Prepared::Open(..) | Prepared::Pending(..) | Prepared::Committed(_) => {}
+            }
+        }
+        // Behind the files that are in them.
+        for line in &lines {
+            if let Prepared::Committed(partition) = line {
+                self.commit_partition(partition)?;
             }
         }
         let directories = self.directories_of(&lines);
@@ -267,14 +361,19 @@ impl Sink for DirectorySink {
     }
 
     fn recover(&mut self) -> Result<(), SinkError> {
-        let Layout { directory, job, .. } = &self.layout;
-        let left_behind = left_behind(directory, job.as_deref().unwrap_or_default());
+        let Layout { directory, job, keys, .. } = &self.layout;
+        let left_behind = left_behind(directory, job.as_deref().unwrap_or_default(), keys.is_some());
         self.input(left_behind.and_then(|parts| parts.iter().try_for_each(fs::remove_file)))
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
         match self.layout.job {
-            None => self.end_where(|_| true),
+            None => {
+                self.end_where(|_| true)?;
+                self.end_partitions()?;
+                let complete = self.commits.as_ref().map(|commits| commits.complete.clone()).unwrap_or_default();
+                complete.iter().try_for_each(|partition| self.commit_partition(partition))
+            }
             // All rows are behind the last checkpoint, which comes after them.
             Some(_) if self.open.is_empty() => Ok(()),
             Some(_) => Err(self.error("rows were written behind the last checkpoint")),

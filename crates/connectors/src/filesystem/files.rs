@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use arrow::array::{ArrayRef, Int64Array, StringViewArray, TimestampMillisecondArray};
-use arrow::datatypes::{DataType, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use pelton_data::column::sql_name;
 use regex::Regex;
 
+use super::partition_keys;
 use crate::ConnectorError;
 use crate::TableRequest;
+pub(crate) use crate::format::opened::problem;
 use crate::format::{Origin, RowShape};
 use crate::options::{Options, one_of};
 use pelton_data::spelling::closest;
@@ -197,15 +199,6 @@ fn add(path: PathBuf, files: &mut Vec<InputFile>) -> Result<(), ConnectorError> 
     }
 }
 
-/// What an operating system's error says, in words without its number.
-pub(crate) fn problem(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file or directory".into(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
-        _ => error.to_string(),
-    }
-}
-
 /// The keys of `METADATA FROM`, with the types Flink gives them.
 fn metadata_types() -> [(&'static str, DataType); 4] {
     [
@@ -239,21 +232,30 @@ impl InputFile {
         InputFile { path: PathBuf::new(), place: "FILE".into(), size: size as u64, is_live: false, modified_millis: 0 }
     }
 
-    /// The values of those columns of `shape` that are about the file, as arrays of one row.
-    pub(super) fn constants(&self, shape: &RowShape) -> Vec<ArrayRef> {
-        let constant = |origin: &Origin| -> Option<ArrayRef> {
-            let Origin::Metadata(key) = origin else { return None };
-            Some(match key.as_str() {
-                "file.path" => Arc::new(StringViewArray::from(vec![self.place.as_str()])),
-                "file.name" => {
-                    let name = self.path.file_name().map_or("".into(), |name| name.to_string_lossy());
-                    Arc::new(StringViewArray::from(vec![name.as_ref()]))
-                }
-                "file.size" => Arc::new(Int64Array::from(vec![self.size as i64])),
-                _ => Arc::new(TimestampMillisecondArray::from(vec![self.modified_millis]).with_timezone("+00:00")),
-            })
+    /// The values of those columns of `shape` that the file's data does not have, as arrays of one row.
+    ///
+    /// # Errors
+    /// Where the names of its directories do not tell them.
+    pub(super) fn constants(&self, shape: &RowShape) -> Result<Vec<ArrayRef>, String> {
+        let constant = |(origin, field): (&Origin, &Arc<Field>)| match origin {
+            Origin::Data(_) => None,
+            Origin::Metadata(key) => Some(Ok(self.metadata(key))),
+            Origin::Partition { default_name } => Some(partition_keys::constant(&self.path, field, default_name)),
         };
-        shape.origins.iter().filter_map(constant).collect()
+        shape.origins.iter().zip(shape.schema.fields()).filter_map(constant).collect()
+    }
+
+    /// The value of a key of `METADATA FROM`.
+    fn metadata(&self, key: &str) -> ArrayRef {
+        match key {
+            "file.path" => Arc::new(StringViewArray::from(vec![self.place.as_str()])),
+            "file.name" => {
+                let name = self.path.file_name().map_or("".into(), |name| name.to_string_lossy());
+                Arc::new(StringViewArray::from(vec![name.as_ref()]))
+            }
+            "file.size" => Arc::new(Int64Array::from(vec![self.size as i64])),
+            _ => Arc::new(TimestampMillisecondArray::from(vec![self.modified_millis]).with_timezone("+00:00")),
+        }
     }
 }
 
@@ -263,6 +265,9 @@ pub(super) fn row_shape(request: &TableRequest) -> Result<RowShape, ConnectorErr
     let mut origins = Vec::new();
     for (index, field) in request.schema.fields().iter().enumerate() {
         origins.push(match request.metadata.get(&index) {
+            None if request.partition_keys.contains(&index) => {
+                Origin::Partition { default_name: partition_keys::default_name(request).to_owned() }
+            }
             None => {
                 data_names.push(field.name().clone());
                 Origin::Data(data_names.len() - 1)

@@ -187,6 +187,7 @@ fn read(format: &TextFormat, schema: &SchemaRef, bytes: &[u8], chunk_bytes: usiz
         schema: schema.clone(),
         columns: (0..schema.fields().len()).collect(),
         metadata: BTreeMap::new(),
+        partition_keys: Vec::new(),
         lengths: BTreeMap::new(),
         options: BTreeMap::new(),
         event_time: None,

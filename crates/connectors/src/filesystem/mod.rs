@@ -36,6 +36,10 @@ mod prepared;
 
 mod rolling;
 
+mod partition_keys;
+
+mod partition_commit;
+
 mod directory_sink;
 
 #[cfg(any(test, feature = "fuzz"))]
@@ -51,6 +55,8 @@ pub(crate) use watched::MONITOR_INTERVAL;
 pub(crate) fn source<'a>(request: &'a TableRequest, options: &'a Options) -> Result<Opening<'a>, ConnectorError> {
     let inputs = Inputs::of(options)?;
     rolling::acknowledge(options);
+    partition_commit::acknowledge(options);
+    options.text(partition_keys::DEFAULT_NAME);
     if let Some(interval) = watched::interval(options)? {
         let Inputs { selection, format, .. } = inputs;
         // Nobody knows what files there will be.
@@ -72,6 +78,11 @@ pub(crate) fn source<'a>(request: &'a TableRequest, options: &'a Options) -> Res
         let (files, format) = inputs.open(options)?;
         source_of(request, files, format)
     })))
+}
+
+/// Checks the columns of `PARTITIONED BY`.
+pub(crate) fn check_partition_keys(request: &TableRequest) -> Result<(), ConnectorError> {
+    partition_keys::check(request)
 }
 
 /// Whether the files of a table are all there when reading begins.

@@ -69,16 +69,14 @@ impl Opened {
             return Ok(decoder.clone());
         }
         let InputFile { path, place, .. } = &self.file;
-        let constants = self.file.constants(&reading.shape);
+        let input = |problem: String| SourceError::Input { place: place.clone(), problem };
+        let constants = self.file.constants(&reading.shape).map_err(input)?;
         let opened = ParquetDecoder::open(path, place, &reading.shape, constants, reading.on_error);
-        let input = |error: ConnectorError| {
-            let problem = match error {
-                ConnectorError::Place { problem, .. } => problem,
-                other => other.to_string(),
-            };
-            SourceError::Input { place: place.clone(), problem }
-        };
-        Ok(self.decoder.insert(Arc::new(opened.map_err(input)?)).clone())
+        let opened = opened.map_err(|error| match error {
+            ConnectorError::Place { problem, .. } => input(problem),
+            other => input(other.to_string()),
+        });
+        Ok(self.decoder.insert(Arc::new(opened?)).clone())
     }
 }
 

@@ -134,6 +134,23 @@ impl Part {
         }
     }
 
+    /// Bytes of rows that wait in memory to be encoded with others.
+    pub fn buffered_bytes(&self) -> usize {
+        match &self.encoder {
+            Encoder::Text { .. } => 0,
+            Encoder::Parquet(writer) => writer.as_ref().map_or(0, ArrowWriter::memory_size),
+        }
+    }
+
+    /// Encodes rows that wait in memory for others.
+    pub fn encode(&mut self) -> Result<(), SinkError> {
+        let result = match &mut self.encoder {
+            Encoder::Parquet(Some(writer)) => writer.flush().map_err(parquet_problem),
+            Encoder::Text { .. } | Encoder::Parquet(None) => Ok(()),
+        };
+        result.map_err(|problem| self.error(problem))
+    }
+
     /// Makes the lines so far durable, and returns their bytes.
     pub fn sync(&mut self) -> Result<u64, SinkError> {
         let bytes = match &mut self.encoder {
@@ -274,8 +291,8 @@ fn prefix(job: &str) -> String {
     }
 }
 
-/// The parts of a directory that nobody writes any more, and that were not finished.
-pub(super) fn left_behind(directory: &Path, job: &str) -> io::Result<Vec<PathBuf>> {
+/// The parts of a directory, and of the partitions that are below it, that nobody writes any more, and that were not finished.
+pub(super) fn left_behind(directory: &Path, job: &str, has_partitions: bool) -> io::Result<Vec<PathBuf>> {
     let mut left = Vec::new();
     let prefix = format!(".{}", prefix(job));
     for entry in fs::read_dir(directory)? {
@@ -283,6 +300,8 @@ pub(super) fn left_behind(directory: &Path, job: &str) -> io::Result<Vec<PathBuf
         let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
         if name.starts_with(&prefix) && name.ends_with(UNFINISHED) && is_left_behind(&path) {
             left.push(path);
+        } else if has_partitions && name.contains('=') && path.is_dir() {
+            left.extend(left_behind(&path, job, true)?);
         }
     }
     left.sort();

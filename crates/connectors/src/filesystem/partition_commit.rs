@@ -57,8 +57,8 @@ impl CommitPolicy {
     /// What the options say of a table that is written; `None` where nothing is said of partitions.
     pub(super) fn of(request: &TableRequest, options: &Options) -> Result<Option<CommitPolicy>, ConnectorError> {
         let has_policy = options.choice(POLICY, &[("success-file", ())])?.is_some();
-        let trigger =
-            options.choice(TRIGGER, &[("process-time", Trigger::ProcessTime), ("partition-time", Trigger::PartitionTime)])?;
+        let trigger = options
+            .choice(TRIGGER, &[("process-time", Trigger::ProcessTime), ("partition-time", Trigger::PartitionTime)])?;
         let delay = options.duration(DELAY)?;
         let success_file = options.text(SUCCESS_FILE);
         let (pattern, zone) = (options.text(PATTERN), options.text(TIME_ZONE));
@@ -70,11 +70,13 @@ impl CommitPolicy {
             return Err(ConnectorError::option(given, format!("needs '{POLICY}' = 'success-file' beside it")));
         }
         if let Some(name) = success_file.filter(|name| !name.starts_with(['.', '_']) || name.contains('/')) {
-            let problem = format!("must be a name that begins with '_' or '.', or the file would be read as rows, not '{name}'");
+            let problem =
+                format!("must be a name that begins with '_' or '.', or the file would be read as rows, not '{name}'");
             return Err(ConnectorError::option(SUCCESS_FILE, problem));
         }
         let time_zone = Tz::from_str(zone.unwrap_or("UTC")).map_err(|_| {
-            let problem = format!("must be a time zone such as 'UTC' or 'Europe/Berlin', not '{}'", zone.unwrap_or_default());
+            let problem =
+                format!("must be a time zone such as 'UTC' or 'Europe/Berlin', not '{}'", zone.unwrap_or_default());
             ConnectorError::option(TIME_ZONE, problem)
         })?;
         let policy = CommitPolicy {
@@ -156,13 +158,15 @@ impl PartitionCommit {
             let is_complete = self.watermark == WATERMARK_MAX
                 || match trigger {
                     Trigger::ProcessTime => now_ms >= began_ms.saturating_add(delay.as_millis() as i64),
-                    Trigger::PartitionTime => self.policy.time(&partition)?.is_some_and(|time| {
-                        self.watermark >= time.saturating_add(delay.as_micros() as Micros)
-                    }),
+                    Trigger::PartitionTime => self
+                        .policy
+                        .time(&partition)?
+                        .is_some_and(|time| self.watermark >= time.saturating_add(delay.as_micros() as Micros)),
                 };
-            match is_complete {
-                true => drop(self.complete.insert(partition)),
-                false => drop(self.pending.insert(partition, began_ms)),
+            if is_complete {
+                self.complete.insert(partition);
+            } else {
+                self.pending.insert(partition, began_ms);
             }
         }
         Ok(())
@@ -203,7 +207,8 @@ mod tests {
     fn a_partition_is_complete_when_the_watermark_has_passed_its_time() {
         let hour = 3_600_000_000;
         let mut by_time = commit(Trigger::PartitionTime, 3_600, Some("$dt $h:00:00"), "UTC");
-        by_time.pending = ["dt=1970-01-02/h=03", "dt=1970-01-02/h=4", "dt=1970-01-02/h=NONE"].map(|p| (p.into(), 0)).into();
+        by_time.pending =
+            ["dt=1970-01-02/h=03", "dt=1970-01-02/h=4", "dt=1970-01-02/h=NONE"].map(|p| (p.into(), 0)).into();
         by_time.watermark = 28 * hour - 1;
         assert_eq!(complete(&mut by_time, 0), [""; 0]);
         by_time.watermark = 28 * hour;

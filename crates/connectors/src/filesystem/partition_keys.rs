@@ -227,14 +227,21 @@ mod tests {
 
     #[test]
     fn names_are_escaped_as_flink_does() {
-        for (name, expected) in
-            [("2024-01-01 10:00", "2024-01-01 10%3A00"), ("a/b=c", "a%2Fb%3Dc"), ("50%\n", "50%25%0A"), ("ä.b", "ä.b"), ("..", "%2E%2E")]
-        {
+        for (name, expected) in [
+            ("2024-01-01 10:00", "2024-01-01 10%3A00"),
+            ("a/b=c", "a%2Fb%3Dc"),
+            ("50%\n", "50%25%0A"),
+            ("ä.b", "ä.b"),
+            ("..", "%2E%2E"),
+        ] {
             assert_eq!(escaped(name), expected);
             assert_eq!(unescape(expected), name);
         }
         assert_eq!(unescape("100%"), "100%");
-        assert_eq!(values("dt=2024-01-01/h%3D=a%2Fb"), [("dt".into(), "2024-01-01".into()), ("h=".into(), "a/b".into())]);
+        assert_eq!(
+            values("dt=2024-01-01/h%3D=a%2Fb"),
+            [("dt".into(), "2024-01-01".into()), ("h=".into(), "a/b".into())]
+        );
     }
 
     #[test]
@@ -248,11 +255,17 @@ mod tests {
         assert_eq!(of("dt", DataType::Date32, true), Ok("2024-02-03".into()));
         assert_eq!(of("dt", DataType::Utf8View, true), Ok("2024-02-03".into()));
         assert_eq!(of("s", DataType::Utf8View, true), Ok(String::new()));
-        assert_eq!(of("dt", DataType::Int32, true), Err("is in the partition dt=2024-02-03, which is not a INT".into()));
+        assert_eq!(
+            of("dt", DataType::Int32, true),
+            Err("is in the partition dt=2024-02-03, which is not a INT".into())
+        );
         assert_eq!(
             of("s", DataType::Utf8View, false),
             Err("is in the partition of rows whose s is NULL, and s is declared NOT NULL".into())
         );
-        assert_eq!(of("x", DataType::Utf8View, true), Err("is in no directory x=…, and the table is PARTITIONED BY x".into()));
+        assert_eq!(
+            of("x", DataType::Utf8View, true),
+            Err("is in no directory x=…, and the table is PARTITIONED BY x".into())
+        );
     }
 }

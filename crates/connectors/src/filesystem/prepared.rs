@@ -10,6 +10,10 @@ pub(super) enum Prepared {
     Complete(String),
     /// So many of its bytes count, and others will follow.
     Open(u64, String),
+    /// The partition has had rows since that time, in milliseconds since 1970-01-01T00:00:00Z, and is not complete.
+    Pending(i64, String),
+    /// The partition is complete: its directory gets a file that says so.
+    Committed(String),
 }
 
 impl fmt::Display for Prepared {
@@ -17,6 +21,8 @@ impl fmt::Display for Prepared {
         match self {
             Prepared::Complete(name) => write!(formatter, "complete {name}"),
             Prepared::Open(bytes, name) => write!(formatter, "open {bytes} {name}"),
+            Prepared::Pending(began_ms, partition) => write!(formatter, "pending {began_ms} {partition}"),
+            Prepared::Committed(partition) => write!(formatter, "committed {partition}"),
         }
     }
 }
@@ -27,13 +33,18 @@ impl FromStr for Prepared {
     fn from_str(line: &str) -> Result<Prepared, String> {
         let unknown = || format!("a checkpoint says '{line}' of it");
         let (kind, rest) = line.split_once(' ').ok_or_else(unknown)?;
-        let numbered = || {
-            let (number, name) = rest.split_once(' ')?;
-            Some((number.parse().ok()?, name.to_owned()))
-        };
+        let numbered = || rest.split_once(' ').ok_or_else(unknown);
         Ok(match kind {
             "complete" => Prepared::Complete(rest.to_owned()),
-            "open" => numbered().map(|(bytes, name)| Prepared::Open(bytes, name)).ok_or_else(unknown)?,
+            "committed" => Prepared::Committed(rest.to_owned()),
+            "open" => {
+                let (bytes, name) = numbered()?;
+                Prepared::Open(bytes.parse().map_err(|_| unknown())?, name.to_owned())
+            }
+            "pending" => {
+                let (began_ms, partition) = numbered()?;
+                Prepared::Pending(began_ms.parse().map_err(|_| unknown())?, partition.to_owned())
+            }
             _ => return Err(unknown()),
         })
     }
@@ -58,6 +69,8 @@ mod tests {
         let lines = vec![
             Prepared::Complete("dt=1/part-a-0.csv".into()),
             Prepared::Open(17, "dt=a b/part-a-1.csv".into()),
+            Prepared::Pending(1_700_000_000_000, "dt=a b".into()),
+            Prepared::Committed("dt=1/h=2".into()),
         ];
         assert_eq!(of_text(&to_text(&lines).unwrap()), Ok(lines));
         assert_eq!((to_text(&[]), of_text("")), (None, Ok(Vec::new())));

@@ -18,6 +18,8 @@ use super::committed_file::CommittedFile;
 use super::directory_sink::{DirectorySink, Layout};
 use super::files::{PATH_PATTERN, local, problem};
 use super::part::{Part, Target, is_left_behind, lock, temporary};
+use super::partition_commit::CommitPolicy;
+use super::partition_keys::{DEFAULT_NAME, PartitionKeys};
 use super::rolling::{self, RollingPolicy};
 use super::{MONITOR_INTERVAL, format_of_path, text_stream};
 use crate::format::compression::Compression;
@@ -43,16 +45,24 @@ pub(super) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
         let problem = "is for files that are read; write them with 'csv.header' = 'true'";
         return Err(ConnectorError::option(IGNORE_FIRST_LINE, problem));
     }
+    options.text(DEFAULT_NAME);
+    let commits = CommitPolicy::of(request, options)?;
     if named.is_some() {
         rolling::refuse(options)?;
+        if let Some(&key) = request.partition_keys.first() {
+            let problem = "is in PARTITIONED BY, and the path has the name of a file; name a directory";
+            return Err(ConnectorError::column(request.schema.field(key).name(), problem));
+        }
         return Ok(Box::new(move || open_file(request, Path::new(local), &format)));
     }
     let policy = RollingPolicy::of(options, &format)?;
-    let (job, schema) = (request.host.committed_by.clone(), request.schema.clone());
+    let job = request.host.committed_by.clone();
+    let keys = PartitionKeys::of(request);
+    let schema = keys.as_ref().map_or_else(|| request.schema.clone(), |keys| keys.data_schema(&request.schema));
     Ok(Box::new(move || {
         check_kind(Path::new(local), false)?;
-        let layout = Layout { directory: local.into(), job, format, schema, policy };
-        Ok(Box::new(DirectorySink::open(layout)?))
+        let layout = Layout { directory: local.into(), job, format, schema, policy, keys };
+        Ok(Box::new(DirectorySink::open(layout, commits)?))
     }))
 }
 
@@ -73,8 +83,9 @@ fn check_columns(request: &TableRequest, format: &Format) -> Result<(), Connecto
         let problem = "is metadata of files, which cannot be written; declare it VIRTUAL, and INSERT leaves it out";
         return Err(ConnectorError::column(request.schema.field(index).name(), problem));
     }
-    for field in request.schema.fields() {
+    for (index, field) in request.schema.fields().iter().enumerate() {
         if let Format::Text(format) = format
+            && request.is_in_rows(index)
             && !format.holds(field.data_type())
         {
             let instead = if is_nested(field.data_type()) {

@@ -124,7 +124,7 @@ impl TextReading {
     pub(crate) fn new(request: &TableRequest, format: TextFormat) -> Result<TextReading, ConnectorError> {
         let shape = files::row_shape(request)?;
         for (index, field) in request.schema.fields().iter().enumerate() {
-            let is_data = !request.metadata.contains_key(&index);
+            let is_data = request.is_in_rows(index);
             if is_data && !format.holds(field.data_type()) {
                 let problem = format!("{}; declare it STRING", format.unheld(field.data_type()));
                 return Err(ConnectorError::column(field.name(), problem));
@@ -215,7 +215,7 @@ pub(crate) fn check_raw(request: &TableRequest, format: &TextFormat) -> Result<(
         return Ok(());
     }
     let fields = request.schema.fields().iter().enumerate();
-    let mut stored = fields.filter(|(index, _)| !request.metadata.contains_key(index)).map(|(_, field)| field);
+    let mut stored = fields.filter(|(index, _)| request.is_in_rows(*index)).map(|(_, field)| field);
     let first = stored.next();
     if let Some(other) = first.filter(|field| *field.data_type() != DataType::Utf8View).or(stored.next()) {
         let problem = "does not fit the format 'raw', whose only column is a STRING: the line";
@@ -312,7 +312,7 @@ impl OpenFile {
             line += newlines(&rest[..start]);
             rest.drain(..start);
         }
-        let decoder = format.decoder(shape, file.place.clone(), header, layout, file.constants(shape));
+        let decoder = format.decoder(shape, file.place.clone(), header, layout, file.constants(shape).map_err(input)?);
         let decoder = decoder.map_err(|error| input(error.to_string()))?;
         let place = file.place.clone();
         let mut reader = std::mem::replace(reader, Box::new(io::empty()));

@@ -238,6 +238,11 @@ pub(crate) enum Origin {
     Data(usize),
     /// It is about the file: the key of `METADATA FROM`.
     Metadata(String),
+    /// The name of a directory tells it, in which this stands for NULL.
+    Partition {
+        /// See there.
+        default_name: String,
+    },
 }
 
 impl TextFormat {
@@ -282,7 +287,9 @@ impl TextFormat {
         let mut columns = Vec::new();
         for origin in &shape.origins {
             columns.push(match origin {
-                Origin::Metadata(_) => OutputColumn::Constant(constants.next().expect("one constant each")),
+                Origin::Metadata(_) | Origin::Partition { .. } => {
+                    OutputColumn::Constant(constants.next().expect("one constant each"))
+                }
                 Origin::Data(index) => {
                     wanted.push(*index);
                     OutputColumn::Field(wanted.len() - 1)

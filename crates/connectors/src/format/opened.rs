@@ -102,6 +102,15 @@ impl Read for OpenedFile {
     }
 }
 
+/// What an operating system's error says, in words without its number.
+pub(crate) fn problem(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no such file or directory".into(),
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
+        _ => error.to_string(),
+    }
+}
+
 /// The first and the last bytes of a file of `size` bytes.
 fn ends(file: &File, size: u64) -> io::Result<[Vec<u8>; 2]> {
     let length = END_BYTES.min(usize::try_from(size).unwrap_or(END_BYTES));

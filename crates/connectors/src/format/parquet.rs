@@ -17,12 +17,11 @@ use pelton_data::{BLOCK_ROWS_DEFAULT, Provenance};
 use pelton_runtime::source::{Decoded, LeftOut, RejectedRow, Rows, SourceError};
 
 use super::on_error::OnError;
-use super::opened::OpenedFile;
+use super::opened::{self, OpenedFile};
 use super::rows::{VALUE_CHARACTERS_MAX, repeat};
 use super::value::Wrong;
 use super::{Origin, RowShape};
 use crate::ConnectorError;
-use crate::filesystem::files;
 use nested::Lost;
 use parts::{Division, FileNumber, GroupRows, Readers};
 
@@ -70,7 +69,7 @@ enum Column {
 
 /// A file and its metadata.
 fn opened(path: &Path, place: &str) -> Result<(OpenedFile, ArrowReaderMetadata), ConnectorError> {
-    let system = |error: io::Error| ConnectorError::place(place, files::problem(&error));
+    let system = |error: io::Error| ConnectorError::place(place, opened::problem(&error));
     let file = OpenedFile::open(path).map_err(system)?;
     // Where pages begin, so that those that others decode are not touched; their statistics are not needed.
     let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
@@ -403,7 +402,7 @@ impl ParquetDecoder {
     /// Why the rows from one on could not be read, given what the library says.
     fn unreadable(&self, first_row: u64, message: &str) -> SourceError {
         let problem = match Failure::of(message) {
-            Failure::System(error) => format!("are not there: {}", files::problem(&error)),
+            Failure::System(error) => format!("are not there: {}", opened::problem(&error)),
             Failure::Unsupported(what) => format!("cannot be decoded: {what}"),
             Failure::Damage(what) => format!("cannot be decoded, the file is damaged: {what}"),
         };

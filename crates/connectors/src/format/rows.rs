@@ -400,7 +400,7 @@ fn has_text(data_type: &DataType) -> bool {
 /// An array of `rows` times the one value of `value`.
 pub(crate) fn repeat(value: &ArrayRef, rows: usize) -> ArrayRef {
     use arrow::array::{StringViewArray, UInt32Array};
-    if let Some(strings) = value.as_any().downcast_ref::<StringViewArray>() {
+    if let Some(strings) = value.as_any().downcast_ref::<StringViewArray>().filter(|strings| strings.is_valid(0)) {
         let mut builder = arrow::array::StringViewBuilder::with_capacity(rows);
         builder.try_append_value_n(strings.value(0), rows).expect("a path is shorter than a buffer may be");
         return Arc::new(builder.finish());

@@ -260,6 +260,49 @@ const FILESYSTEM: &[OptionEntry] = &[
         Write,
         "How often it is looked whether files have been written for that long.",
     ),
+    option(
+        "partition.default-name",
+        Text,
+        "__DEFAULT_PARTITION__",
+        Both,
+        "What stands in the names of directories for NULL and the empty string.",
+    ),
+    option(
+        "sink.partition-commit.policy.kind",
+        Choice(&["success-file"]),
+        "",
+        Write,
+        "What says that a partition is complete: a file without bytes in its directory. See [Partitions](#partitions).",
+    ),
+    option(
+        "sink.partition-commit.trigger",
+        Choice(&["process-time", "partition-time"]),
+        "process-time",
+        Write,
+        "A partition is complete some time after its first row was written, or when the watermark has passed the time that its values tell.",
+    ),
+    option("sink.partition-commit.delay", Duration, "0 s", Write, "How long after that time it is complete."),
+    option(
+        "sink.partition-commit.success-file.name",
+        Text,
+        "_SUCCESS",
+        Write,
+        "The name of that file, which begins with `_` or `.`.",
+    ),
+    option(
+        "sink.partition-commit.watermark-time-zone",
+        Text,
+        "UTC",
+        Write,
+        "The time zone of the times that values tell, where the event time is a TIMESTAMP_LTZ.",
+    ),
+    option(
+        "partition.time-extractor.timestamp-pattern",
+        Text,
+        "the value of the first column",
+        Write,
+        "The time of a partition as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss`, with `$name` for the value of a column: `$dt $hour:00:00`.",
+    ),
 ];
 
 const TCP: &[OptionEntry] = &[

@@ -26,6 +26,7 @@ fn request(port: u16, options: &[(&str, &str)]) -> TableRequest {
         schema: Arc::new(Schema::new(vec![Field::new("i", DataType::Int64, true)])),
         columns: vec![0],
         metadata: BTreeMap::new(),
+        partition_keys: Vec::new(),
         lengths: BTreeMap::new(),
         options: all,
         event_time: None,

@@ -95,6 +95,7 @@ pub fn request(schema: Schema, options: BTreeMap<String, String>) -> TableReques
         columns: (0..schema.fields().len()).collect(),
         schema: Arc::new(schema),
         metadata: BTreeMap::new(),
+        partition_keys: Vec::new(),
         lengths: BTreeMap::new(),
         options,
         event_time: None,

@@ -148,7 +148,9 @@ fn files_that_appear_while_a_job_is_killed_again_and_again_are_read_once() {
             kills += 1;
         };
         let all = (FILES * FILE_ROWS) as usize;
-        wait_for("all rows are passed on", || job.state() != JobState::Running || written(&folder.0.join("passed")).len() >= all);
+        wait_for("all rows are passed on", || {
+            job.state() != JobState::Running || written(&folder.0.join("passed")).len() >= all
+        });
         drain(&engine, &job);
         let mut passed: Vec<u64> = written(&folder.0.join("passed")).iter().map(|row| row.parse().unwrap()).collect();
         passed.sort_unstable();
@@ -158,7 +160,12 @@ fn files_that_appear_while_a_job_is_killed_again_and_again_are_read_once() {
             folder.path("counted")
         );
         let (found, expected) = (rows_of(&counted), rows_of(&format!("{} {WINDOWS}", input(&folder, format, ""))));
-        assert!(found == expected, "{extension}: {} windows after {kills} kills, and {} without", found.len(), expected.len());
+        assert!(
+            found == expected,
+            "{extension}: {} windows after {kills} kills, and {} without",
+            found.len(),
+            expected.len()
+        );
         assert!(restored > 0, "{extension}: it never went on from a checkpoint");
     }
 }

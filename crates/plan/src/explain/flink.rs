@@ -154,7 +154,9 @@ const COMMON_OPTIONS: &str =
     "connector scan.watermark.alignment.group scan.watermark.alignment.max-drift scan.watermark.idle-timeout";
 
 /// `parquet.compression` is a setting of the library that writes these files.
-const FILESYSTEM_OPTIONS: &str = "format parquet.compression path sink.rolling-policy.check-interval sink.rolling-policy.file-size \
+const FILESYSTEM_OPTIONS: &str = "format parquet.compression partition.default-name \
+    partition.time-extractor.timestamp-pattern path sink.partition-commit.delay sink.partition-commit.policy.kind \
+    sink.partition-commit.success-file.name sink.partition-commit.trigger sink.partition-commit.watermark-time-zone sink.rolling-policy.check-interval sink.rolling-policy.file-size \
     sink.rolling-policy.rollover-interval source.monitor-interval source.path.regex-pattern";
 
 const CSV_OPTIONS: &str = "csv.allow-comments csv.disable-quote-character csv.escape-character csv.field-delimiter \

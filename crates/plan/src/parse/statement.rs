@@ -312,6 +312,8 @@ pub struct TableDefinition {
     pub watermark: Option<WatermarkDefinition>,
     /// `PRIMARY KEY (…) NOT ENFORCED`: kept for SHOW CREATE TABLE, used by nothing.
     pub primary_key: Vec<String>,
+    /// `PARTITIONED BY (…)`
+    pub partition_keys: Vec<Named>,
     /// `COMMENT`
     pub comment: Option<String>,
     /// `WITH (…)`

@@ -30,6 +30,7 @@ pub(super) fn read(reader: &mut Reader, temporary: bool) -> Result<TableDefiniti
     let file = if reader.takes("FROM") { Some(read_file(reader)?) } else { None };
     let elements = read_elements(reader)?;
     let comment = if reader.takes("COMMENT") { Some(reader.string("the comment")?) } else { None };
+    let partition_keys = read_partition_keys(reader)?;
     refuse_clauses(reader)?;
     let (options, option_places) = if reader.takes("WITH") { read_options(reader)? } else { Default::default() };
     refuse_clauses(reader)?;
@@ -38,6 +39,7 @@ pub(super) fn read(reader: &mut Reader, temporary: bool) -> Result<TableDefiniti
         place,
         watermark: elements.watermark,
         primary_key: elements.primary_key.iter().map(|column| column.name.clone()).collect(),
+        partition_keys,
         columns: elements.columns,
         has_guessed_types: false,
         file,
@@ -53,6 +55,16 @@ pub(super) fn read(reader: &mut Reader, temporary: bool) -> Result<TableDefiniti
     }
     check(&definition, &elements.primary_key)?;
     Ok(definition)
+}
+
+/// `[PARTITIONED BY (column, …)]`
+fn read_partition_keys(reader: &mut Reader) -> Result<Vec<Named>, PlanError> {
+    if !reader.takes("PARTITIONED") {
+        return Ok(Vec::new());
+    }
+    reader.word("BY")?;
+    let columns = reader.column_list()?;
+    Ok(columns.into_iter().map(|column| Named { place: Place::of(column.span), name: column.value }).collect())
 }
 
 /// The file behind `FROM`.
@@ -92,11 +104,6 @@ pub(crate) fn check_columns(definition: &TableDefinition) -> Result<(), PlanErro
 
 fn refuse_clauses(reader: &Reader) -> Result<(), PlanError> {
     let clauses = [
-        (
-            "PARTITIONED",
-            "PARTITIONED BY",
-            "leave it out: every column is read from and written to the files themselves",
-        ),
         ("DISTRIBUTED", "DISTRIBUTED BY", "leave it out"),
         ("LIKE", "CREATE TABLE … LIKE", "list the columns and options"),
         ("AS", "CREATE TABLE … AS SELECT", "use CREATE TABLE, then INSERT INTO … SELECT"),
@@ -367,6 +374,7 @@ fn check(definition: &TableDefinition, primary_key: &[Named]) -> Result<(), Plan
     for column in primary_key {
         exists(&column.name, column.place, "the primary key")?;
     }
+    check_partition_keys(definition, &exists)?;
     let Some(watermark) = &definition.watermark else { return Ok(()) };
     exists(&watermark.column, watermark.place, "the watermark")?;
     let column = definition.columns.iter().find(|column| column.name == watermark.column);
@@ -390,6 +398,26 @@ fn check(definition: &TableDefinition, primary_key: &[Named]) -> Result<(), Plan
         .with_hint("remove the watermark")),
         _ => Ok(()),
     }
+}
+
+/// Columns by which a table is partitioned are stored, each once.
+fn check_partition_keys(
+    definition: &TableDefinition,
+    exists: &dyn Fn(&str, Option<Place>, &str) -> Result<(), PlanError>,
+) -> Result<(), PlanError> {
+    for (index, Named { name, place }) in definition.partition_keys.iter().enumerate() {
+        exists(name, *place, "PARTITIONED BY")?;
+        if definition.partition_keys[..index].iter().any(|other| other.name == *name) {
+            let error = PlanError::invalid(*place, format!("PARTITIONED BY names {name} twice"));
+            return Err(error.with_hint("leave one out"));
+        }
+        let column = definition.columns.iter().find(|column| column.name == *name);
+        if column.is_some_and(|column| !matches!(column.kind, ColumnKind::Physical { .. })) {
+            let error = PlanError::invalid(*place, format!("PARTITIONED BY names {name}, which is not stored"));
+            return Err(error.with_hint("partition by columns that have a type and no AS or METADATA"));
+        }
+    }
+    Ok(())
 }
 
 /// A computed column of the time that a column says which is none.

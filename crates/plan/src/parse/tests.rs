@@ -355,8 +355,8 @@ fn tables_that_do_not_make_sense() {
         ),
         ("(a INT) WITH ('k' = '1', 'k' = '2')", "line 1, column 41: the option 'k' is given twice; keep one of them"),
         (
-            "(a INT) PARTITIONED BY (a) WITH ('k' = '1')",
-            "line 1, column 24: PARTITIONED BY is not supported yet; leave it out: every column is read from and written to the files themselves",
+            "(a INT) PARTITIONED BY (b) WITH ('k' = '1')",
+            "line 1, column 40: PARTITIONED BY names b, which is no column of the table; the columns are a",
         ),
         (
             "WITH ('k' = '1') AS SELECT 1",

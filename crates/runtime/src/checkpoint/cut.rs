@@ -184,6 +184,7 @@ impl Shared {
             if outlet.bytes_sorted().is_some_and(|bytes| bytes > 0) {
                 return Err(CutError::Sorted(name));
             }
+            outlet.advance(self.unchanged_state().watermark_of_sink(index));
             match outlet.snapshot(name.clone(), is_last) {
                 Ok(snapshot) => {
                     snapshots.push(SinkSnapshot { rows: self.unchanged_state().sinks[index].rows, ..snapshot })

@@ -5,6 +5,7 @@ mod sorter;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use pelton_data::Micros;
 use pelton_data::arrangement::Arrangement;
 
 use crate::checkpoint::SinkSnapshot;
@@ -66,6 +67,11 @@ impl Outlet {
     /// See [`Sink::flush_again`].
     pub fn flush_again(&self) -> Option<Duration> {
         self.sink.flush_again()
+    }
+
+    /// See [`Sink::advance`].
+    pub fn advance(&mut self, watermark: Micros) {
+        self.sink.advance(watermark);
     }
 
     /// See [`Sink::unprepared`].

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use pelton_data::Micros;
 
 /// One output of a query. Called by one worker at a time, in the order of the output.
 pub trait Sink: Send {
@@ -46,6 +47,9 @@ pub trait Sink: Send {
     fn flush_again(&self) -> Option<Duration> {
         None
     }
+
+    /// Says how far the event time of its rows has come, in front of [`Sink::prepare`] and [`Sink::finish`]: the largest time where all of them have come.
+    fn advance(&mut self, _watermark: Micros) {}
 
     /// Why there is no checkpoint before the last row, where there is none.
     fn unprepared(&self) -> Option<String> {

@@ -93,6 +93,7 @@ impl Worker<'_> {
         if passed.is_some() || !is_settled || is_held {
             return Ok(());
         }
+        output.advance(self.shared.unchanged_state().watermark_of_sink(sink));
         let finished = output.finish();
         self.shared.state().sinks[sink].ended = true;
         finished

@@ -326,9 +326,11 @@ impl Search<'_> {
     fn writes(&mut self) {
         for (index, node) in self.state.sinks.iter().enumerate() {
             let free = !node.writing && !node.ended && node.blocked_at != Some(self.look.seen.outside);
-            if free && (!node.queue.is_empty()
+            if free
+                && (!node.queue.is_empty()
                     || node.must_flush(self.look.now_ns)
-                    || node.wants_end(self.state.holds_ends)) {
+                    || node.wants_end(self.state.holds_ends))
+            {
                 let rows = node.queue.rows();
                 // What is to be flushed or ended has waited since it was written.
                 let since_ns = match node.queue.front() {
@@ -499,7 +501,8 @@ fn wait_until_ns(state: &State, look: &Look<'_>) -> u64 {
     });
     // One that is due already waits for room, or for what is being done to its windows.
     let reports = state.operators.iter().filter_map(OperatorState::report_ns).filter(|&at| at > now_ns);
-    let flushes = state.sinks.iter().filter(|node| !node.ended).filter_map(|node| node.flush_ns).filter(|&at| at > now_ns);
+    let flushes =
+        state.sinks.iter().filter(|node| !node.ended).filter_map(|node| node.flush_ns).filter(|&at| at > now_ns);
     // TaskBuffers for rows that wait is made by others as well, who do not know whom to wake.
     let is_held_back = state.waiting.is_limited() && (!state.waiting.has_room() || alignment::lacks_state(state));
     let room = is_held_back.then(|| now_ns.saturating_add(ROOM_WAIT_NS));

@@ -1,9 +1,9 @@
 //! Rows that were read and wait: how many they are, and how large.
 
 use pelton_data::Micros;
-use pelton_data::time::WATERMARK_MIN;
+use pelton_data::time::{WATERMARK_MAX, WATERMARK_MIN};
 
-use crate::graph::NodeRef;
+use crate::graph::{NodeRef, StreamRef};
 use crate::scheduler::fairness::Region;
 use crate::scheduler::load::Mark;
 use crate::state::{SinkState, SourceState, State};
@@ -72,6 +72,27 @@ impl State {
     /// Bytes that what is being decoded comes to, about.
     pub fn bytes_decoding(&self) -> usize {
         self.sources.iter().map(SourceState::bytes_decoding).sum()
+    }
+}
+
+impl State {
+    /// How far event time has come in all streams that feed a sink.
+    pub fn watermark_of_sink(&self, sink: usize) -> Micros {
+        let sources = (0..self.sources.len()).map(StreamRef::Source);
+        let pipelines = (0..self.pipelines.len()).map(StreamRef::Pipeline);
+        let operators = (0..self.operators.len()).map(StreamRef::Operator);
+        let feeding =
+            sources.chain(pipelines).chain(operators).filter(|&stream| self.consumers(stream).sinks.contains(&sink));
+        feeding.map(|stream| self.watermark_behind(stream)).min().unwrap_or(WATERMARK_MAX)
+    }
+
+    fn watermark_behind(&self, stream: StreamRef) -> Micros {
+        match stream {
+            StreamRef::Source(index) if self.sources[index].sequencer.has_ended() => WATERMARK_MAX,
+            StreamRef::Source(index) => self.sources[index].sequencer.watermark().max(self.sources[index].told),
+            StreamRef::Pipeline(index) => self.watermark_behind(self.pipelines[index].input),
+            StreamRef::Operator(index) => self.operators[index].inputs.watermark(),
+        }
     }
 }
 

@@ -43,6 +43,7 @@ fn read(path: &std::path::Path, schema: Schema) {
         columns: (0..schema.fields().len()).collect(),
         schema: Arc::new(schema),
         metadata: Default::default(),
+        partition_keys: Vec::new(),
         lengths: Default::default(),
         options: Default::default(),
         event_time: None,
