@@ -1,5 +1,6 @@
 //! Plans as people read them: EXPLAIN prints these, and golden tests keep them.
 
+mod definition;
 mod expression;
 
 pub(crate) mod flink;
@@ -34,6 +35,7 @@ use crate::pipeline::{
 };
 use crate::query::Planned;
 
+pub use definition::Definitions;
 pub use expression::expression;
 pub use notes::Notes;
 pub use portability::portability;
