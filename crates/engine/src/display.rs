@@ -137,6 +137,14 @@ pub fn instant(micros: i64) -> String {
 pub(crate) type Narrow = [(&'static str, usize)];
 
 /// Characters that such a table has at most.
+/// The column of what `EXPLAIN` says.
+pub(crate) const PLAN_COLUMN: &str = "plan";
+
+/// What `EXPLAIN` says, line by line.
+pub(crate) fn plan_rows(text: &str) -> RecordBatch {
+    text_rows(&[PLAN_COLUMN], text.lines().map(|line| vec![line.to_owned()]))
+}
+
 #[cfg(test)]
 const NARROW_MAX: usize = 100;
 

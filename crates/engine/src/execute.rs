@@ -19,14 +19,14 @@ use pelton_plan::pipeline::{
 use pelton_plan::{Catalog, Relation};
 use pelton_runtime::adapt::KernelSlot;
 use pelton_runtime::budget::{Budget, Held, Unread};
-use pelton_runtime::checkpoint::RunSnapshot;
+use pelton_runtime::checkpoint::Reserved;
 use pelton_runtime::graph::{
-    Graph, OperatorNode, OverNode, PipelineNode, PipelineTarget, ReadOut, SharedBy, SinkNode, SourceNode, SourceTime,
+    OperatorNode, OverNode, PipelineNode, PipelineTarget, ReadOut, SharedBy, SinkNode, SourceNode, SourceTime,
     StreamRef, TimedJoinNode, UnmatchedNode, WindowJoinNode, WindowNode, WindowStore,
 };
 use pelton_runtime::late::LateLog;
 use pelton_runtime::pool::Pool;
-use pelton_runtime::run::{Run, RunOptions};
+use pelton_runtime::run::RunOptions;
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
 use pelton_runtime::wake::Waker;
@@ -35,16 +35,15 @@ use pelton_state::join::streams::Residual;
 use pelton_state::ranking::Ranker;
 use pelton_state::window::Contents;
 
-use crate::checkpoints::error::CheckpointError;
-use crate::checkpoints::job::Checkpointed;
+use crate::checkpoints::job::{Checkpointed, Restored};
+use crate::checkpoints::parts::ProgramParts;
 use crate::error::Error;
 use crate::event_time::with_computed_time;
-use crate::inserts::Inserts;
 use crate::program_tables::ProgramTables;
-use crate::query::Query;
 use crate::reader::Reader;
 use crate::reload::Reloading;
 use crate::results::{self, Results};
+use crate::running_program::RunningProgram;
 use crate::settings::{Settings, WindowChoice};
 use crate::shared_aggregations::Sharing;
 use crate::shared_sources::{SharedSources, is_shared};
@@ -67,8 +66,10 @@ pub(crate) struct Surroundings<'a> {
     pub conditions: &'a Conditions,
     /// Where it is a job that has checkpoints.
     pub checkpointed: Option<&'a Checkpointed>,
-    /// What it goes on from, with the name of the checkpoint.
-    pub restored: Option<(&'a str, &'a RunSnapshot)>,
+    /// What it goes on from.
+    pub restored: Option<Restored<'a>>,
+    /// The job that it takes the place of while that runs.
+    pub predecessor: Option<&'a RunningProgram>,
 }
 
 impl Surroundings<'_> {
@@ -83,6 +84,11 @@ impl Surroundings<'_> {
         Reader { name: self.name, settings: self.settings, pool: self.pool, sharing }
     }
 
+    /// Whether it writes on where the job before does.
+    fn takes_over(&self, output: &Output) -> bool {
+        self.predecessor.is_some_and(|before| before.writes(output.name()))
+    }
+
     /// What the tables of a query have of them.
     fn host(&self, waker: &Waker) -> Host {
         let committed_by = self.checkpointed.map(|job| job.name.clone());
@@ -93,19 +99,20 @@ impl Surroundings<'_> {
 
 /// A program whose joined tables are loaded and whose kernels are made. Nothing of it is visible to other queries yet.
 pub(crate) struct Unstarted {
-    program: Arc<Program>,
+    pub program: Arc<Program>,
+    pub parts: Arc<ProgramParts>,
     /// Of each source what is shared with other queries that aggregate it.
-    sharing: Vec<Option<Sharing>>,
-    lookups: Arc<Lookups>,
-    kernels: Vec<Arc<KernelSlot>>,
-    held: Vec<Held>,
-    reloading: Option<Reloading>,
-    budget: Budget,
-    unread: Unread,
-    options: RunOptions,
+    pub sharing: Vec<Option<Sharing>>,
+    pub lookups: Arc<Lookups>,
+    pub kernels: Vec<Arc<KernelSlot>>,
+    pub held: Vec<Held>,
+    pub reloading: Option<Reloading>,
+    pub budget: Budget,
+    pub unread: Unread,
+    pub options: RunOptions,
     /// The tables of connectors, in the order of the program, once they are open.
-    sinks: VecDeque<Box<dyn Sink>>,
-    sources: VecDeque<SourceNode>,
+    pub sinks: VecDeque<Box<dyn Sink>>,
+    pub sources: VecDeque<SourceNode>,
 }
 
 /// Loads the tables that a program joins with, which takes as long as their sources do, and makes its kernels.
@@ -115,18 +122,50 @@ pub(crate) fn prepare(program: Program, surroundings: &Surroundings<'_>) -> Resu
     let (program, sharing) = match surroundings.checkpointed {
         // It reads its tables alone.
         Some(_) => (program, Vec::new()),
-        None => sharing::share(program, &surroundings.known())?,
+        None => shared(program, surroundings)?,
     };
     let options = surroundings.pool.run_options();
-    let unread = Unread::new(budget.clone());
+    let (options, unread) = match surroundings.predecessor {
+        Some(before) => before.run_options(options),
+        None => (options, Unread::new(budget.clone())),
+    };
     let (lookups, mut held) = lookups::load_all(&program.lookups, &budget, surroundings.pool.workers(), |table| {
         read_table(table, surroundings)
     })?;
+    let parts = Arc::new(ProgramParts::of(&program));
     let (program, lookups) = (Arc::new(program), Arc::new(lookups));
     let kernels = tier::kernels(&program, &lookups, surroundings.settings, surroundings.pool)?;
     let reloading = Reloading::new((&program, &kernels), (&lookups, &mut held), surroundings)?;
     let (sinks, sources) = (VecDeque::new(), VecDeque::new());
-    Ok(Unstarted { program, sharing, lookups, kernels, held, reloading, budget, unread, options, sinks, sources })
+    Ok(Unstarted {
+        program,
+        parts,
+        sharing,
+        lookups,
+        kernels,
+        held,
+        reloading,
+        budget,
+        unread,
+        options,
+        sinks,
+        sources,
+    })
+}
+
+/// The program as it shares aggregations with queries that run, unless it keeps more of a job's state by itself.
+fn shared(program: Program, surroundings: &Surroundings<'_>) -> Result<(Program, Vec<Option<Sharing>>), Error> {
+    let Some(before) = surroundings.predecessor else { return sharing::share(program, &surroundings.known()) };
+    let kept =
+        |program: &Program| ProgramParts::of(program).mapping_from(&before.parts).operators.iter().flatten().count();
+    let (merging, sharing) = sharing::share(program.clone(), &surroundings.known())?;
+    match kept(&merging) > kept(&program) {
+        true => Ok((merging, sharing)),
+        false => {
+            let not_yet = |sharing: Option<Sharing>| sharing.map(|sharing| Sharing { is_member: false, ..sharing });
+            Ok((program, sharing.into_iter().map(not_yet).collect()))
+        }
+    }
 }
 
 /// Runs the program of a table that is joined with. Its rows are final.
@@ -135,26 +174,18 @@ pub(crate) fn read_table(
     surroundings: &Surroundings<'_>,
 ) -> Result<impl Iterator<Item = Result<RecordBatch, Error>> + use<>, Error> {
     let settings = Settings { allowed_lateness: Duration::ZERO, early_fire: false, ..surroundings.settings.clone() };
-    let surroundings = Surroundings { settings: &settings, checkpointed: None, restored: None, ..*surroundings };
+    let surroundings =
+        Surroundings { settings: &settings, checkpointed: None, restored: None, predecessor: None, ..*surroundings };
     let mut unstarted = prepare(Program::clone(&table.program), &surroundings)?;
     unstarted.open(&surroundings)?;
-    let mut query = Some(start(unstarted, &surroundings)?);
+    let mut query = Some(unstarted.assemble(&surroundings)?.start(&surroundings)?);
     Ok(std::iter::from_fn(move || match query.as_mut()?.next_batch() {
         Ok(None) => query.take()?.wait().err().map(Err),
         next => next.transpose(),
     }))
 }
 
-/// Starts a program that is prepared and whose tables are open. Takes the tables that the user of the session has opened: no other query gets them.
-pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
-    unstarted.check_program_tables(surroundings)?;
-    let Unstarted { program, sharing, lookups, kernels, held, reloading, budget, unread, options, sinks, sources } =
-        unstarted;
-    let (settings, waker) = (surroundings.settings, options.waker.clone());
-    let Tables { sinks, sources, results } =
-        take_tables(&program, surroundings, (sinks, sources), &sharing, &unread, &waker)?;
-    let stories = kernels.iter().enumerate().map(|(index, kernel)| (program.pipeline_name(index), kernel.stories()));
-    let stories = stories.collect();
+pub(crate) fn pipeline_nodes(program: &Program, kernels: Vec<Arc<KernelSlot>>) -> Vec<PipelineNode> {
     let pipelines = program.pipelines.iter().zip(kernels).enumerate().map(|(index, (pipeline, kernel))| PipelineNode {
         name: program.pipeline_name(index),
         input: stream(pipeline.input),
@@ -166,51 +197,16 @@ pub(crate) fn start(unstarted: Unstarted, surroundings: &Surroundings<'_>) -> Re
             }
         },
     });
-    let mut graph = Graph {
-        pipelines: pipelines.collect(),
-        operators: operators(&program, &lookups, &sources, settings),
-        sinks,
-        sources,
-    };
-    let options = RunOptions {
-        block_rows: settings.block_rows,
-        late: surroundings.late.clone(),
-        budget: budget.clone(),
-        held,
-        unread,
-        data_passing: settings.data_passing,
-        holds_ends: surroundings.checkpointed.is_some(),
-        ..options
-    };
-    let inserts = Inserts::of(&program);
-    let schema = result_schema(&program);
-    let run = match surroundings.restored {
-        Some((checkpoint, snapshot)) => {
-            let run = Run::restore(graph, options, surroundings.pool, snapshot);
-            run.map_err(|error| CheckpointError { place: checkpoint.to_owned(), problem: error.to_string() })?
-        }
-        None => {
-            if surroundings.checkpointed.is_some_and(|job| job.recovers) {
-                let recovered = graph.sinks.iter_mut().try_for_each(|node| node.sink.recover());
-                recovered.map_err(|error| CheckpointError { place: "none".to_owned(), problem: error.to_string() })?;
-            }
-            Run::start(graph, options, surroundings.pool)
-        }
-    };
-    let query = Query::new(run, schema, results, stories, inserts);
-    if let Some(reloading) = reloading {
-        reloading.start(query.weak());
-    }
-    Ok(query)
+    pipelines.collect()
 }
 
 /// What a program has opened.
 #[derive(Default)]
-struct Tables {
-    sinks: Vec<SinkNode>,
-    sources: Vec<SourceNode>,
+pub(crate) struct Tables {
+    pub sinks: Vec<SinkNode>,
+    pub sources: Vec<SourceNode>,
     /// The end at which its result is read, where it has one.
-    results: Option<Results>,
+    pub results: Option<Results>,
 }
 
 impl Unstarted {
@@ -221,6 +217,9 @@ impl Unstarted {
         let mut sharing = self.sharing.iter();
         for opened in table::opened(&self.program, surroundings.catalog, surroundings.program_tables) {
             match opened? {
+                Opened::Output(output, Destination::Table(_)) if surroundings.takes_over(output) => {
+                    self.sinks.push_back(Box::new(Reserved));
+                }
                 Opened::Output(_, Destination::Table(found)) => {
                     self.sinks.push_back(table::open_sink(found, surroundings.settings, surroundings.host(waker))?);
                 }
@@ -242,7 +241,9 @@ impl Unstarted {
     pub fn check_program_tables(&self, surroundings: &Surroundings<'_>) -> Result<(), Error> {
         for opened in table::opened(&self.program, surroundings.catalog, surroundings.program_tables) {
             match opened? {
-                Opened::Output(output, Destination::Pulled(table)) => table.check_unwritten(output.name())?,
+                Opened::Output(output, Destination::Pulled(table)) if !surroundings.takes_over(output) => {
+                    table.check_unwritten(output.name())?;
+                }
                 Opened::Output(..) | Opened::Source(..) | Opened::Lookup(_) => {}
             }
         }
@@ -251,7 +252,7 @@ impl Unstarted {
 }
 
 /// What a program reads and writes, where the tables of connectors are open. Those that the user of the session has opened are taken.
-fn take_tables(
+pub(crate) fn take_tables(
     program: &Program,
     surroundings: &Surroundings<'_>,
     (mut sinks, mut sources): (VecDeque<Box<dyn Sink>>, VecDeque<SourceNode>),
@@ -270,6 +271,7 @@ fn take_tables(
                         tables.results = Some(results);
                         unopened.open(unread, waker, None)
                     }
+                    Destination::Pulled(_) if surroundings.takes_over(output) => Box::new(Reserved),
                     Destination::Pulled(table) => table.open(output.name(), unread, waker)?,
                     Destination::Table(_) => sinks.pop_front().expect("it has been opened"),
                 };
@@ -389,7 +391,12 @@ fn has_one_partition(program: &Program, sources: &[SourceNode], stream: Planned)
 }
 
 /// The stateful operators of a program, number by number.
-fn operators(program: &Program, lookups: &Lookups, sources: &[SourceNode], settings: &Settings) -> Vec<OperatorNode> {
+pub(crate) fn operators(
+    program: &Program,
+    lookups: &Lookups,
+    sources: &[SourceNode],
+    settings: &Settings,
+) -> Vec<OperatorNode> {
     let stores: Vec<WindowStore> = program.operators.iter().map(|_| WindowStore::default()).collect();
     let operators = program.operators.iter().enumerate().map(|(number, operator)| match operator {
         Operator::Window(window) => {

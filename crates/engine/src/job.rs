@@ -1,6 +1,7 @@
 //! Jobs: inserts and statement sets that run under a name, with or without a session.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -14,6 +15,8 @@ use crate::engine::journal::Journal;
 use crate::error::Error;
 use crate::inserts::Inserts;
 use crate::progress::Progress;
+use crate::running_program::RunningProgram;
+use crate::settings::Settings;
 
 /// An `INSERT INTO` or a statement set that runs, or has ended.
 ///
@@ -53,6 +56,8 @@ pub enum JobState {
     Failed,
     /// It was stopped, or its query was dropped.
     Stopped,
+    /// `ALTER JOB` has put another query in its place: a job of the same name.
+    Altered,
 }
 
 /// Jobs that have ended and are still listed.
@@ -70,6 +75,8 @@ pub(crate) struct JobDescription {
     pub statement: String,
     /// The tables of the catalogue that it reads, joins with or writes.
     pub tables: Vec<Arc<Table>>,
+    /// Those that it was started with.
+    pub settings: Settings,
     /// By the engine's clock.
     pub started: Micros,
     /// What keeps its tables from being read or written just now.
@@ -84,11 +91,13 @@ struct Inner {
     description: JobDescription,
     inserts: Arc<Inserts>,
     stage: Mutex<Stage>,
+    /// Another query took its place.
+    is_altered: AtomicBool,
 }
 
 enum Stage {
     Running {
-        handle: RunHandle,
+        program: Arc<RunningProgram>,
         /// Where it is detached.
         run: Option<Run>,
         /// Whether its engine is gone.
@@ -105,9 +114,9 @@ struct Ended {
 }
 
 impl Job {
-    pub(crate) fn new(description: JobDescription, inserts: Arc<Inserts>, handle: RunHandle) -> Job {
-        let stage = Mutex::new(Stage::Running { handle, run: None, is_orphan: false });
-        Job(Arc::new(Inner { description, inserts, stage }))
+    pub(crate) fn new(description: JobDescription, inserts: Arc<Inserts>, program: RunningProgram) -> Job {
+        let stage = Mutex::new(Stage::Running { program: Arc::new(program), run: None, is_orphan: false });
+        Job(Arc::new(Inner { description, inserts, stage, is_altered: AtomicBool::new(false) }))
     }
 
     /// What keeps its tables from being read or written just now, while that is tried again: a server that does not answer, for example. Tables that are read
@@ -115,7 +124,7 @@ impl Job {
     pub fn trouble(&self) -> Option<String> {
         match self.state() {
             JobState::Running => self.0.description.conditions.shown(),
-            JobState::Finished | JobState::Failed | JobState::Stopped => None,
+            JobState::Finished | JobState::Failed | JobState::Stopped | JobState::Altered => None,
         }
     }
 
@@ -179,7 +188,7 @@ impl Job {
     /// Its figures, as they are or were at its end.
     pub fn progress(&self) -> Progress {
         match &*self.settled() {
-            Stage::Running { handle, .. } => handle.progress().into(),
+            Stage::Running { program, .. } => program.run.progress().into(),
             Stage::Ended(ended) => ended.progress.clone(),
         }
     }
@@ -274,8 +283,8 @@ impl Job {
     /// Whether it was told to stop, or has been stopped.
     pub fn is_stopping(&self) -> bool {
         match &*self.settled() {
-            Stage::Running { handle, .. } => handle.was_stopped(),
-            Stage::Ended(ended) => ended.state == JobState::Stopped,
+            Stage::Running { program, .. } => program.run.was_stopped(),
+            Stage::Ended(ended) => matches!(ended.state, JobState::Stopped | JobState::Altered),
         }
     }
 
@@ -307,11 +316,30 @@ impl Job {
     }
 
     /// What runs, as long as it does.
-    fn handle(&self) -> Option<RunHandle> {
+    pub(crate) fn program(&self) -> Option<Arc<RunningProgram>> {
         match &*self.settled() {
-            Stage::Running { handle, .. } => Some(handle.clone()),
+            Stage::Running { program, .. } => Some(program.clone()),
             Stage::Ended(_) => None,
         }
+    }
+
+    fn handle(&self) -> Option<RunHandle> {
+        self.program().map(|program| program.run.clone())
+    }
+
+    /// Says that another query takes its place, or does not after all.
+    pub(crate) fn note_altered(&self, is_altered: bool) {
+        self.0.is_altered.store(is_altered, Ordering::SeqCst);
+    }
+
+    /// Those that it was started with.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0.description.settings
+    }
+
+    /// The tables of the catalogue that it reads, joins with or writes.
+    pub(crate) fn tables(&self) -> &[Arc<Table>] {
+        &self.0.description.tables
     }
 
     /// Whether it runs and needs a table.
@@ -347,14 +375,16 @@ impl Job {
     /// What it is now: what has ended lets go of what runs.
     fn settled(&self) -> MutexGuard<'_, Stage> {
         let mut stage = self.stage();
-        if let Stage::Running { handle, .. } = &*stage
-            && handle.is_over()
+        if let Stage::Running { program, .. } = &*stage
+            && program.run.is_over()
         {
+            let handle = &program.run;
             let error = handle.failure();
             let state = match &error {
                 Some(_) => JobState::Failed,
-                None if handle.was_stopped() => JobState::Stopped,
-                None => JobState::Finished,
+                None if !handle.was_stopped() => JobState::Finished,
+                None if self.0.is_altered.load(Ordering::SeqCst) => JobState::Altered,
+                None => JobState::Stopped,
             };
             *stage = Stage::Ended(Box::new(Ended { state, error, progress: handle.progress().into() }));
         }
@@ -386,6 +416,7 @@ impl JobState {
             JobState::Finished => "FINISHED",
             JobState::Failed => "FAILED",
             JobState::Stopped => "STOPPED",
+            JobState::Altered => "ALTERED",
         }
     }
 }

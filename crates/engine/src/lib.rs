@@ -48,6 +48,8 @@ mod emission;
 
 mod execute;
 
+mod assembled;
+
 mod lookups;
 
 mod shared_sources;
@@ -77,6 +79,8 @@ pub mod progress;
 mod waiting;
 
 mod running;
+
+mod running_program;
 
 mod operators;
 

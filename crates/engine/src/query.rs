@@ -8,14 +8,17 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures_core::Stream;
 use pelton_runtime::adapt::story::Stories;
+use pelton_runtime::pool::Pool;
 use pelton_runtime::run::{Run, RunHandle, WeakRunHandle};
 
 use crate::adaptation_events::AdaptationEvents;
+use crate::checkpoints::parts::ProgramParts;
 use crate::error::Error;
 use crate::inserts::Inserts;
 use crate::job::{Job, JobDescription};
 use crate::progress::Progress;
 use crate::results::Results;
+use crate::running_program::RunningProgram;
 
 /// The progress of a query at its end.
 pub type Summary = Progress;
@@ -32,6 +35,7 @@ pub struct Query {
     results: Option<Results>,
     stories: Vec<NamedStories>,
     inserts: Arc<Inserts>,
+    parts: Arc<ProgramParts>,
     /// Where it is an insert.
     job: Option<Job>,
 }
@@ -45,16 +49,22 @@ impl Query {
         schema: SchemaRef,
         results: Option<Results>,
         stories: Vec<NamedStories>,
-        inserts: Inserts,
+        (inserts, parts): (Inserts, Arc<ProgramParts>),
     ) -> Query {
         let inserts = Arc::new(inserts);
-        Query { handle: run.handle(), run: Some(run), schema, results, stories, inserts, job: None }
+        Query { handle: run.handle(), run: Some(run), schema, results, stories, inserts, parts, job: None }
     }
 
     /// Makes an insert a job.
-    pub(crate) fn name_job(&mut self, description: JobDescription) -> Job {
-        let job = Job::new(description, self.inserts.clone(), self.handle.clone());
+    pub(crate) fn name_job(&mut self, description: JobDescription, pool: Pool) -> Job {
+        let run = RunningProgram { run: self.handle.clone(), parts: self.parts.clone(), pool };
+        let job = Job::new(description, self.inserts.clone(), run);
         self.job.insert(job).clone()
+    }
+
+    /// The parts of its program.
+    pub(crate) fn parts(&self) -> &Arc<ProgramParts> {
+        &self.parts
     }
 
     /// The schema of the result; it has no columns for an `INSERT`.

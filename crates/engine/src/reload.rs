@@ -142,6 +142,7 @@ impl Reloading {
             conditions: &Conditions::default(),
             checkpointed: None,
             restored: None,
+            predecessor: None,
             catalog: &self.catalog,
             program_tables: &ProgramTables::default(),
             settings: &self.settings,

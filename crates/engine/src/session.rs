@@ -1,5 +1,6 @@
 //! Sessions: where statements are executed.
 
+mod alter;
 mod create_tables;
 mod definitions;
 mod describe;
@@ -23,7 +24,7 @@ use pelton_runtime::clock::Clock;
 use pelton_runtime::pool::Pool;
 
 use crate::builder::QueryBuilder;
-use crate::display::{Zone, text_rows};
+use crate::display::{Zone, plan_rows, text_rows};
 use crate::engine::{Engine, SessionId};
 use crate::error::Error;
 use crate::function::{AggregateFunction, OutputRows};
@@ -558,6 +559,9 @@ impl Session {
             Statement::StopJob { job, with_savepoint, with_drain } => {
                 return self.stop_job(job, (*with_savepoint, *with_drain));
             }
+            Statement::AlterJob { job, statement, text } => {
+                return self.alter_job(job, statement, text).map(Outcome::Rows);
+            }
             Statement::ShowProgress { is_verbose } => {
                 return Ok(Outcome::Rows(self.engine().known().progress(*is_verbose)));
             }
@@ -590,11 +594,4 @@ fn show(catalog: &Catalog, statement: &Statement) -> Result<RecordBatch, Error> 
         Some(listing) => Ok(text_rows(&listing.columns, listing.rows.into_iter())),
         None => unreachable!("{statement:?} is executed, not shown"),
     }
-}
-
-/// The column of what `EXPLAIN` says.
-const PLAN_COLUMN: &str = "plan";
-
-fn plan_rows(text: &str) -> RecordBatch {
-    text_rows(&[PLAN_COLUMN], text.lines().map(|line| vec![line.to_owned()]))
 }

@@ -332,16 +332,6 @@ pub enum Step {
     },
 }
 
-impl Step {
-    /// The table that it looks rows up in, if it does.
-    pub fn lookup(&self) -> Option<usize> {
-        match self {
-            Step::Lookup { table, .. } => Some(*table),
-            Step::Filter(_) | Step::FlatMap { .. } => None,
-        }
-    }
-}
-
 /// What becomes of a pipeline's surviving rows.
 #[derive(Debug, Clone)]
 pub enum Target {

@@ -146,6 +146,31 @@ pub struct SinkNode {
 }
 
 impl Graph {
+    /// The operators that rows of a source, or what they become, come to.
+    pub(crate) fn operators_fed_by(&self, source: usize) -> Vec<usize> {
+        let mut streams = vec![StreamRef::Source(source)];
+        let mut operators: Vec<usize> = Vec::new();
+        let mut next = 0;
+        while let Some(&stream) = streams.get(next) {
+            next += 1;
+            for (number, pipeline) in self.pipelines.iter().enumerate().filter(|(_, node)| node.input == stream) {
+                match pipeline.target {
+                    PipelineTarget::Stream { .. } => streams.push(StreamRef::Pipeline(number)),
+                    PipelineTarget::Operator { operator, .. } => {
+                        let subscribers = self.operators[operator].0.subscribers();
+                        for &fed in std::iter::once(&operator).chain(subscribers) {
+                            if !operators.contains(&fed) {
+                                operators.push(fed);
+                                streams.push(StreamRef::Operator(fed));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        operators
+    }
+
     /// How many streams feed an operator.
     pub(crate) fn ports(&self, operator: usize) -> usize {
         let pipelines = self

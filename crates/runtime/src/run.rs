@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::checkpoint::{RestoreError, RunSnapshot};
+use crate::checkpoint::{RestoreError, RunSnapshot, StateMapping};
 pub use crate::error::RunError;
 use crate::graph::Graph;
 pub use crate::options::RunOptions;
@@ -37,9 +37,7 @@ impl WeakRunHandle {
 impl Run {
     /// Hands a graph to the workers of a pool; the options are made for it.
     pub fn start(graph: Graph, options: RunOptions, pool: &Pool) -> Run {
-        let shared = Arc::new(Shared::new(graph, options, pool.crew().clone()));
-        pool.take(shared.clone());
-        Run { shared, _pool: pool.clone() }
+        Run::begin(Arc::new(Shared::new(graph, options, pool.crew().clone())), pool)
     }
 
     /// As [`Run::start`], where another run of the same graph was at a cut. Nothing is read before all is as it was then.
@@ -47,16 +45,36 @@ impl Run {
     /// # Errors
     /// [`RestoreError`].
     pub fn restore(
-        mut graph: Graph,
+        graph: Graph,
         options: RunOptions,
         pool: &Pool,
         snapshot: &RunSnapshot,
     ) -> Result<Run, RestoreError> {
-        snapshot.seek(&mut graph.sources)?;
+        let mapping = StateMapping::of_same_graph(snapshot, &graph)?;
+        Run::restore_mapped(graph, options, pool, (snapshot, &mapping))
+    }
+
+    /// As [`Run::restore`], of another graph that has parts of that one.
+    ///
+    /// # Errors
+    /// [`RestoreError`].
+    pub fn restore_mapped(
+        mut graph: Graph,
+        options: RunOptions,
+        pool: &Pool,
+        (snapshot, mapping): (&RunSnapshot, &StateMapping),
+    ) -> Result<Run, RestoreError> {
+        snapshot.seek(&mut graph.sources, mapping)?;
         let shared = Arc::new(Shared::new(graph, options, pool.crew().clone()));
-        shared.restore(snapshot)?;
+        shared.restore(snapshot, mapping)?;
+        shared.restore_sinks(snapshot, mapping)?;
+        Ok(Run::begin(shared, pool))
+    }
+
+    /// Hands what is ready to run to the workers of its pool.
+    pub(crate) fn begin(shared: Arc<Shared>, pool: &Pool) -> Run {
         pool.take(shared.clone());
-        Ok(Run { shared, _pool: pool.clone() })
+        Run { shared, _pool: pool.clone() }
     }
 
     /// Something to watch and stop the run with, which may outlive it.

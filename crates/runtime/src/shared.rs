@@ -35,6 +35,8 @@ pub(crate) struct FixedSource {
     pub name: String,
     pub schema: arrow::datatypes::SchemaRef,
     pub time: crate::graph::SourceTime,
+    /// Those that its rows, or what they become, come to.
+    pub operators: Vec<usize>,
 }
 
 pub(crate) struct FixedSink {
@@ -58,8 +60,8 @@ pub(crate) struct Shared {
     pub clock: Clock,
     pub options: RunOptions,
     pub started_ns: u64,
-    /// The largest of [`Source::began_behind`].
-    pub began_behind: AtomicI64,
+    /// By operator, the largest of [`Source::began_behind`]; one that has gone on from a snapshot has what was true of it then.
+    pub began_behind: Vec<AtomicI64>,
     pub crew: Arc<Crew>,
     /// Those of its operators, once a policy wants that they have some.
     pub threads: OnceLock<OperatorThreads>,
@@ -173,7 +175,8 @@ impl Shared {
         state.holds_ends = options.holds_ends;
         let parts = graph.operators.iter().map(|operator| operator.0.accounts(options.workers));
         let account = Account::new(options.budget.clone(), parts.chain(graph.sinks.iter().map(|_| 1)));
-        let (sources, fixed_sources): (Vec<_>, Vec<_>) = graph.sources.into_iter().map(split_source).unzip();
+        let fed = (0..graph.sources.len()).map(|source| graph.operators_fed_by(source)).collect::<Vec<_>>();
+        let (sources, fixed_sources): (Vec<_>, Vec<_>) = graph.sources.into_iter().zip(fed).map(split_source).unzip();
         let (sinks, fixed_sinks): (Vec<_>, Vec<_>) = graph.sinks.into_iter().map(split_sink).unzip();
         Shared {
             targets: state.pipelines.iter().map(|pipeline| pipeline.target).collect(),
@@ -185,7 +188,7 @@ impl Shared {
             waker: options.waker.clone(),
             clock: options.clock.clone(),
             started_ns: options.clock.nanos(),
-            began_behind: AtomicI64::new(WATERMARK_MIN),
+            began_behind: graph.operators.iter().map(|_| AtomicI64::new(WATERMARK_MIN)).collect(),
             options,
             crew,
             threads: OnceLock::new(),
@@ -230,8 +233,8 @@ fn start_operators(graph: &mut Graph, workers: usize) -> Vec<OperatorState> {
     states.map(|(control, start)| OperatorState::new(graph, start.index, start.ports, control)).collect()
 }
 
-fn split_source(node: SourceNode) -> (Mutex<Option<Box<dyn Source>>>, FixedSource) {
-    (Mutex::new(Some(node.source)), FixedSource { name: node.name, schema: node.schema, time: node.time })
+fn split_source((node, operators): (SourceNode, Vec<usize>)) -> (Mutex<Option<Box<dyn Source>>>, FixedSource) {
+    (Mutex::new(Some(node.source)), FixedSource { name: node.name, schema: node.schema, time: node.time, operators })
 }
 
 fn split_sink(node: SinkNode) -> (Mutex<Option<Outlet>>, FixedSink) {

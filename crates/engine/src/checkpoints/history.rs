@@ -7,6 +7,7 @@ use pelton_runtime::checkpoint::RunSnapshot;
 
 use super::error::CheckpointError;
 use super::manifest::{self, CheckpointKind, JobStage, Manifest, Piece};
+use super::parts::ProgramParts;
 use super::restore_from::RestoreFrom;
 use super::store::CheckpointStore;
 
@@ -18,6 +19,8 @@ pub(crate) struct Checkpoints {
     store: Arc<dyn CheckpointStore>,
     job: String,
     statement: String,
+    /// Of the program of the job that runs.
+    parts: ProgramParts,
     /// Checkpoints that are kept at least.
     retained: usize,
     /// Of the last checkpoint, or 0.
@@ -53,6 +56,7 @@ impl Checkpoints {
             store,
             job: job.to_owned(),
             statement: statement.to_owned(),
+            parts: ProgramParts::default(),
             retained,
             last_id: 0,
             pieces: BTreeSet::new(),
@@ -63,6 +67,11 @@ impl Checkpoints {
             names.iter().filter_map(|name| manifest::id_of(name)).map(|(_, id)| id).max().unwrap_or(0);
         checkpoints.pieces = names.into_iter().filter(|name| name.starts_with("state-")).collect();
         Ok(checkpoints)
+    }
+
+    /// Those that are written from now on are of this program.
+    pub fn of_program(self, parts: ProgramParts) -> Checkpoints {
+        Checkpoints { parts, ..self }
     }
 
     /// The number of the last one, or 0.
@@ -80,12 +89,12 @@ impl Checkpoints {
         known.sort_unstable_by_key(|&(id, _)| id);
         let found = match from {
             RestoreFrom::Latest => known.last(),
-            RestoreFrom::LatestBehind(before) => known.last().filter(|(id, _)| id > before),
+            RestoreFrom::LatestBehind { before, .. } => known.last().filter(|(id, _)| id > before),
             RestoreFrom::Id(wanted) => known.iter().find(|(id, _)| id == wanted),
         };
         match (found, from) {
             (Some(&(id, kind)), _) => self.read(kind, id).map(Some),
-            (None, RestoreFrom::Latest | RestoreFrom::LatestBehind(_)) => Ok(None),
+            (None, RestoreFrom::Latest | RestoreFrom::LatestBehind { .. }) => Ok(None),
             (None, RestoreFrom::Id(wanted)) => {
                 let numbers = known.iter().map(|(id, _)| id.to_string()).collect::<Vec<_>>().join(", ");
                 let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers };
@@ -161,6 +170,7 @@ impl Checkpoints {
             statement: self.statement.clone(),
             created_ms,
             stage,
+            parts: self.parts.clone(),
             run: run.without_state(),
             states,
         };

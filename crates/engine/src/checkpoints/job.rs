@@ -12,6 +12,8 @@ use super::coordinator::{Coordinator, Ended};
 use super::error::CheckpointError;
 use super::history::Checkpoints;
 use super::manifest::Manifest;
+use super::parts::ProgramParts;
+use super::restore_from::RestoreFrom;
 use super::store::{CheckpointStore, LocalStore};
 use super::watched::Watched;
 use crate::error::Error;
@@ -26,6 +28,20 @@ pub(crate) struct Checkpointed {
     pub recovers: bool,
     /// The one that it goes on from, with its number as text.
     manifest: Option<(String, Manifest)>,
+    /// Whether that may be one of another program, of which it keeps what it has as well.
+    is_altered: bool,
+}
+
+/// What a run goes on from.
+#[derive(Clone, Copy)]
+pub(crate) struct Restored<'a> {
+    /// Which checkpoint, for people.
+    pub place: &'a str,
+    pub run: &'a RunSnapshot,
+    /// The parts of the program that the run was of, where they are known.
+    pub parts: Option<&'a ProgramParts>,
+    /// Whether the program may be another one, that begins anew where it differs.
+    pub is_altered: bool,
 }
 
 impl Checkpointed {
@@ -52,27 +68,34 @@ impl Checkpointed {
             None => None,
         };
         let recovers = settings.restore_from.is_some();
+        let is_altered = match (&settings.restore_from, &manifest) {
+            (Some(RestoreFrom::LatestBehind { altered_at, .. }), Some((_, manifest))) => manifest.id <= *altered_at,
+            _ => false,
+        };
         Ok(Some(Checkpointed {
             name: name.into(),
             checkpoints,
             interval: settings.checkpoint_interval,
             recovers,
             manifest,
+            is_altered,
         }))
     }
 
-    /// The number of the checkpoint that it goes on from, and what the run was.
-    pub fn restored(&self) -> Option<(&str, &RunSnapshot)> {
-        self.manifest.as_ref().map(|(id, manifest)| (id.as_str(), &manifest.run))
+    /// The checkpoint that it goes on from.
+    pub fn restored(&self) -> Option<Restored<'_>> {
+        let (id, Manifest { run, parts, .. }) = self.manifest.as_ref()?;
+        Some(Restored { place: id, run, parts: Some(parts), is_altered: self.is_altered })
     }
 
     /// Takes checkpoints of the run from now on, and says when it has ended for good.
     ///
     /// # Errors
     /// Where the system has no thread.
-    pub fn watch(self, run: RunHandle, ended: Ended) -> Result<Watched, Error> {
+    pub fn watch(self, (run, parts): (RunHandle, &ProgramParts), ended: Ended) -> Result<Watched, Error> {
         let watched = Watched::restored_from(self.manifest.map(|(_, manifest)| manifest.id));
         let Checkpointed { checkpoints, interval, .. } = self;
+        let checkpoints = checkpoints.of_program(parts.clone());
         Coordinator { checkpoints, interval, run, watched: watched.clone(), ended }.start()?;
         Ok(watched)
     }

@@ -4,8 +4,10 @@ use pelton_runtime::checkpoint::RunSnapshot;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
+use super::parts::ProgramParts;
+
 /// The format of checkpoints that this version writes and reads.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// What a checkpoint is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +46,8 @@ pub(crate) struct Manifest {
     /// Milliseconds since 1970-01-01T00:00:00Z.
     pub created_ms: i64,
     pub stage: JobStage,
+    /// The parts of the program, as those of the run.
+    pub parts: ProgramParts,
     /// What the run was, but for the state of operators.
     pub run: RunSnapshot,
     /// Where the state of each operator is.
@@ -145,6 +149,7 @@ mod tests {
             statement: "INSERT INTO t\nSELECT 'é'".to_owned(),
             created_ms: 1,
             stage: JobStage::Running,
+            parts: ProgramParts::default(),
             run: RunSnapshot::default(),
             states: Vec::new(),
         }
@@ -170,7 +175,7 @@ mod tests {
     #[test]
     fn other_formats_are_refused_by_their_number() {
         let other = Manifest { format: 99, ..manifest() }.to_text();
-        assert_eq!(Manifest::of_text(&other).unwrap_err(), "has format 99, and this version reads format 1");
+        assert_eq!(Manifest::of_text(&other).unwrap_err(), "has format 99, and this version reads format 2");
     }
 
     #[test]

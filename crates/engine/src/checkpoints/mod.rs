@@ -4,7 +4,7 @@
 //! manifest; so a checkpoint that is there is whole.
 //!
 //! In reading order: [`job`] (a job that has checkpoints), [`coordinator`] (takes them while it runs), [`watched`] (what others see of that), [`history`] (the
-//! checkpoints of a job), [`manifest`], [`store`], [`restore_from`], [`error`].
+//! checkpoints of a job), [`manifest`], [`store`], [`restore_from`], [`parts`] (which state belongs to which part of a program), [`error`].
 
 pub(crate) mod job;
 
@@ -19,6 +19,8 @@ mod manifest;
 pub(crate) mod store;
 
 pub(crate) mod restore_from;
+
+pub(crate) mod parts;
 
 pub(crate) mod error;
 

@@ -48,6 +48,9 @@ pub(crate) struct JobRecord {
     pub settings: BTreeMap<String, String>,
     /// Checkpoints of an earlier job of this name have numbers up to this.
     pub checkpoints_before: u64,
+    /// Those up to this are of the query that it was altered from.
+    #[serde(default)]
+    pub altered_at: u64,
 }
 
 impl JobRecord {

@@ -164,7 +164,7 @@ impl Known {
     }
 
     /// Makes an insert that was just started a job, and forgets some that have ended.
-    pub fn register_job(&mut self, query: &mut Query, description: JobDescription) {
+    pub fn register_job(&mut self, query: &mut Query, description: JobDescription, pool: Pool) {
         let mut ended = self.jobs.iter().filter(|job| job.state() != JobState::Running).count();
         self.jobs.retain(|job| {
             let is_kept = ended < ENDED_JOBS_MAX || job.state() == JobState::Running;
@@ -172,7 +172,7 @@ impl Known {
             is_kept
         });
         let place = self.jobs.partition_point(|job| job.id() < description.id);
-        self.jobs.insert(place, query.name_job(description));
+        self.jobs.insert(place, query.name_job(description, pool));
     }
 
     /// The time of the engine's clock.

@@ -38,7 +38,7 @@ pub(super) fn restart_jobs(engine: &Engine) -> Result<Vec<(String, Error)>, Erro
                 session.set(key, value)?;
             }
             session.set("pipeline.name", &job.name)?;
-            let from = RestoreFrom::LatestBehind(job.checkpoints_before);
+            let from = RestoreFrom::LatestBehind { before: job.checkpoints_before, altered_at: job.altered_at };
             session.set("execution.state-recovery.path", &from.to_string())?;
             session.sql(&job.statement)?.detach()
         };

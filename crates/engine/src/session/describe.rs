@@ -6,7 +6,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use pelton_plan::parse::Statement;
 use pelton_plan::query::plan_statements;
 
-use super::{PLAN_COLUMN, Session};
+use super::{Session, alter};
+use crate::display::{PLAN_COLUMN, text_rows};
 use crate::error::Error;
 use crate::execute::result_schema;
 use crate::statement::{Outcome, Prepared};
@@ -36,6 +37,7 @@ impl Session {
             }
             CreateTable(_) | CreateView(_) | Drop(_) | Insert(_) | StatementSet(_) => Ok(None),
             Set { .. } | Reset { .. } | Use | StopJob { .. } => Ok(None),
+            AlterJob { .. } => Ok(Some(text_rows(&alter::COLUMNS, std::iter::empty()).schema())),
             Explain(_) | Analyze { .. } | AnalyzeQuery { .. } => {
                 let plan = Field::new(PLAN_COLUMN, DataType::Utf8View, false);
                 Ok(Some(Arc::new(Schema::new(vec![plan]))))

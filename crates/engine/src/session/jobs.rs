@@ -54,7 +54,7 @@ impl Session {
     }
 
     /// The job of a name, or else of a number.
-    fn named_job(&self, named: &Named) -> Result<Job, Error> {
+    pub(super) fn named_job(&self, named: &Named) -> Result<Job, Error> {
         let Named { name, place } = named;
         if let Some(job) = self.engine().job(name) {
             return Ok(job);

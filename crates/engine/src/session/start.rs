@@ -13,7 +13,7 @@ use pelton_runtime::pool::Pool;
 
 use super::Session;
 use crate::checkpoints::coordinator::Ended;
-use crate::checkpoints::job::Checkpointed;
+use crate::checkpoints::job::{Checkpointed, Restored};
 use crate::checkpoints::restore_from::RestoreFrom;
 use crate::emission;
 use crate::engine::journal::JobRecord;
@@ -21,9 +21,10 @@ use crate::engine::{Engine, Known, SessionId};
 use crate::error::Error;
 use crate::execute::{self, Surroundings, Unstarted};
 use crate::explain::explain;
-use crate::job::JobDescription;
+use crate::job::{Job, JobDescription};
 use crate::program_tables::ProgramTables;
 use crate::query::Query;
+use crate::running_program::RunningProgram;
 use crate::settings::Settings;
 use crate::shared_sources::SharedSources;
 use crate::waiting::query_name;
@@ -51,6 +52,44 @@ impl Snapshot {
     }
 }
 
+/// What a query goes on from.
+#[derive(Clone, Copy)]
+pub(super) enum Origin<'a> {
+    /// Nothing, or the checkpoint that settings name.
+    None,
+    /// A run of the same program at a cut.
+    Snapshot(&'a RunSnapshot),
+    /// A job that runs, of another program.
+    Running(&'a Job, &'a RunningProgram),
+    /// The last checkpoint of a job, of another program or the same.
+    Stopped(&'a StoppedJob<'a>),
+}
+
+/// A job that has been stopped so that another query goes on from its last checkpoint, under its name.
+pub(super) struct StoppedJob<'a> {
+    pub job: &'a Job,
+    /// The number of that.
+    pub checkpoint: u64,
+}
+
+impl Origin<'_> {
+    /// Those of the session, but for what a job keeps that goes on.
+    fn settings(&self, settings: Settings) -> Settings {
+        match self {
+            Origin::None | Origin::Snapshot(_) => settings,
+            Origin::Running(..) => Settings { checkpoint_directory: None, restore_from: None, ..settings },
+            Origin::Stopped(StoppedJob { job, checkpoint }) => Settings {
+                job_name: Some(job.name().to_owned()),
+                restore_from: Some(RestoreFrom::LatestBehind { before: 0, altered_at: *checkpoint }),
+                checkpoint_directory: job.settings().checkpoint_directory.clone(),
+                checkpoint_interval: job.settings().checkpoint_interval,
+                checkpoints_retained: job.settings().checkpoints_retained,
+                ..settings
+            },
+        }
+    }
+}
+
 impl Session {
     pub(super) fn snapshot(&self) -> Snapshot {
         let own = self.own();
@@ -73,6 +112,16 @@ impl Session {
         plan: impl Fn(&Catalog) -> Result<Planned, PlanError>,
         from: Option<&RunSnapshot>,
     ) -> Result<Query, Error> {
+        self.start_at(statement, plan, from.map_or(Origin::None, Origin::Snapshot))
+    }
+
+    /// As [`Session::start`], where something else may be what the query goes on from.
+    pub(super) fn start_at(
+        &self,
+        statement: &str,
+        plan: impl Fn(&Catalog) -> Result<Planned, PlanError>,
+        from: Origin<'_>,
+    ) -> Result<Query, Error> {
         for _ in 0..ATTEMPTS_MAX {
             if let Some(query) = self.try_start(statement, &plan, from)? {
                 return Ok(query);
@@ -88,11 +137,11 @@ impl Session {
         &self,
         statement: &str,
         plan: impl Fn(&Catalog) -> Result<Planned, PlanError>,
-        from: Option<&RunSnapshot>,
+        from: Origin<'_>,
     ) -> Result<Option<Query>, Error> {
         let snapshot = self.snapshot();
         let program = plan(&snapshot.catalog)?.program;
-        let settings = Settings::of(&snapshot.catalog);
+        let settings = from.settings(Settings::of(&snapshot.catalog));
         emission::check(&program, &settings)?;
         let entry = Entry::of(self, &program, &settings);
         let surroundings = entry.surroundings(&snapshot, &settings, from);
@@ -100,11 +149,14 @@ impl Session {
         let job_name = |known: &Known| {
             // Rows of a SELECT are read from its query.
             let is_insert = !written.is_empty();
+            if let Origin::Running(job, _) = from {
+                return Ok(Some(job.name().to_owned()));
+            }
             is_insert.then(|| known.job_name(settings.job_name.as_deref(), &written, entry.number)).transpose()
         };
         let name = job_name(&self.engine().known())?;
-        let checkpointed =
-            name.as_deref().map(|name| Checkpointed::of(name, statement, &settings)).transpose()?.flatten();
+        let found = |name| Checkpointed::of(name, statement, &settings);
+        let checkpointed = name.as_deref().map(found).transpose()?.flatten();
         let restored = checkpointed.as_ref().and_then(Checkpointed::restored).or(surroundings.restored);
         let surroundings = Surroundings { checkpointed: checkpointed.as_ref(), restored, ..surroundings };
         let record = self.record(statement, &snapshot, &tables, (&settings, checkpointed.as_ref()));
@@ -114,31 +166,36 @@ impl Session {
             return Ok(None);
         }
         unstarted.open(&surroundings)?;
-        let query = {
-            let (own, mut known) = (self.own(), self.engine().known());
-            let now = own.catalog.over(known.catalog.clone());
-            if !snapshot.holds(&now, tables.iter().filter(|table| snapshot.program_tables.has(table))) {
-                return Ok(None);
+        let (own, known) = (self.own(), self.engine().known());
+        // A table was dropped meanwhile, or another job took the name.
+        let mut of_program = tables.iter().filter(|table| snapshot.program_tables.has(table));
+        if !snapshot.holds(&own.catalog.over(known.catalog.clone()), &mut of_program) || job_name(&known)? != name {
+            return Ok(None);
+        }
+        let assembled = unstarted.assemble(&surroundings)?;
+        let (mut query, mut known) = match from {
+            // The cut of that job takes as long as its sinks do. Its name is its own until then.
+            Origin::Running(..) => {
+                drop((own, known));
+                (assembled.start(&surroundings)?, self.engine().known())
             }
-            // Another job took the name meanwhile.
-            if job_name(&known)? != name {
-                return Ok(None);
-            }
-            let mut query = execute::start(unstarted, &surroundings)?;
-            let ended = self.forgetting(name.as_deref());
-            let checkpoints = checkpointed.map(|job| job.watch(query.run_handle(), ended)).transpose()?;
-            known.register(entry.number, entry.session, &query);
-            if let Some(name) = name {
-                let tables = tables.iter().filter_map(|table| snapshot.catalog.declared(table).cloned()).collect();
-                let (id, statement, started) = (entry.number, statement.to_owned(), known.now());
-                let journal = record.as_ref().and_then(|_| self.engine().journal().cloned());
-                let conditions = entry.conditions.clone();
-                let description =
-                    JobDescription { id, name, statement, tables, started, conditions, checkpoints, journal };
-                known.register_job(&mut query, description);
-            }
-            query
+            Origin::None | Origin::Snapshot(_) | Origin::Stopped(_) => (assembled.start(&surroundings)?, known),
         };
+        let pool = surroundings.pool.clone();
+        let ended = self.forgetting(name.as_deref());
+        let watched = checkpointed.map(|job| job.watch((query.run_handle(), query.parts()), ended));
+        let checkpoints = watched.transpose()?;
+        known.register(entry.number, entry.session, &query);
+        if let Some(name) = name {
+            let tables = tables.iter().filter_map(|table| snapshot.catalog.declared(table).cloned()).collect();
+            let (id, statement, started) = (entry.number, statement.to_owned(), known.now());
+            let journal = record.as_ref().and_then(|_| self.engine().journal().cloned());
+            let (conditions, settings) = (entry.conditions.clone(), settings.clone());
+            let description =
+                JobDescription { id, name, statement, tables, settings, started, conditions, checkpoints, journal };
+            known.register_job(&mut query, description, pool);
+        }
+        drop(known);
         entry.keep();
         if let (Some(journal), Some(record)) = (self.engine().journal(), record) {
             journal.job_started(&record)?;
@@ -179,13 +236,13 @@ impl Session {
         }
         let own = self.own();
         let set = own.catalog.settings().map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let checkpoints_before = match settings.restore_from {
-            None => job.checkpoints.last_id(),
-            Some(RestoreFrom::LatestBehind(before)) => before,
-            Some(RestoreFrom::Latest | RestoreFrom::Id(_)) => 0,
+        let (checkpoints_before, altered_at) = match settings.restore_from {
+            None => (job.checkpoints.last_id(), 0),
+            Some(RestoreFrom::LatestBehind { before, altered_at }) => (before, altered_at),
+            Some(RestoreFrom::Latest | RestoreFrom::Id(_)) => (0, 0),
         };
         let (name, statement) = (job.name.to_string(), statement.to_owned());
-        Some(JobRecord { name, statement, settings: set.collect(), checkpoints_before })
+        Some(JobRecord { name, statement, settings: set.collect(), checkpoints_before, altered_at })
     }
 
     /// What is done when a job has ended for good.
@@ -241,20 +298,29 @@ impl Entry<'_> {
         &'a self,
         snapshot: &'a Snapshot,
         settings: &'a Settings,
-        from: Option<&'a RunSnapshot>,
+        from: Origin<'a>,
     ) -> Surroundings<'a> {
+        let predecessor = match from {
+            Origin::Running(_, program) => Some(program),
+            Origin::None | Origin::Snapshot(_) | Origin::Stopped(_) => None,
+        };
+        let restored = match from {
+            Origin::Snapshot(run) => Some(Restored { place: "of the program", run, parts: None, is_altered: false }),
+            Origin::None | Origin::Running(..) | Origin::Stopped(_) => None,
+        };
         Surroundings {
             name: &self.name,
             catalog: &snapshot.catalog,
             program_tables: &snapshot.program_tables,
             settings,
-            pool: &self.pool,
+            pool: predecessor.map_or(&self.pool, |program| &program.pool),
             late: &self.late,
             shared_sources: &self.shared_sources,
             budget: &self.budget,
             conditions: &self.conditions,
             checkpointed: None,
-            restored: from.map(|snapshot| ("of the program", snapshot)),
+            restored,
+            predecessor,
         }
     }
 

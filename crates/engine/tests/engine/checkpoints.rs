@@ -235,6 +235,72 @@ fn an_engine_that_is_opened_again_has_its_tables_and_goes_on_with_its_jobs() -> 
 }
 
 #[test]
+fn a_job_that_is_altered_keeps_what_it_computes_as_well() -> Result<(), Error> {
+    let folder = Folder::new("altered");
+    write_inputs(&folder);
+    let query = QUERIES[1];
+    let script = job(&folder, query, "SET 'execution.checkpointing.interval' = '3 ms';");
+    let data = folder.path("data");
+    Engine::open(&data)?.session().sql(&script)?.detach()?;
+    let (mut opened, mut altered) = (0, 0);
+    loop {
+        let engine = Engine::open(&data)?;
+        opened += 1;
+        assert!(engine.restart_jobs()?.is_empty());
+        if engine.job("it").is_none() {
+            break;
+        }
+        let session = engine.session();
+        for round in 0..3 {
+            let Some(job) = engine.job("it").filter(|job| !job.wait_for(Duration::from_millis(2 * opened))) else {
+                break;
+            };
+            // What is computed of the counts is no part of the state.
+            let counts =
+                query.1.replace("COUNT(*)", ["COUNT(*)", "COUNT(*) + k - k", "COUNT(*) + SUM(v) - SUM(v)"][round]);
+            let statement = session.prepare(&format!("ALTER JOB it AS INSERT INTO result {counts}"))?.remove(0);
+            match session.execute(&statement) {
+                Ok(pelton::Outcome::Rows(parts)) => {
+                    altered += 1;
+                    let parts = crate::shown::rows(&[parts]);
+                    assert_eq!(parts, ["output result | kept", "source a | kept", "window 0 | kept"]);
+                }
+                Ok(_) => panic!("it shows what was kept"),
+                // It may have come to its end.
+                Err(error) => assert!(job.state() == JobState::Finished, "{error}"),
+            }
+        }
+        if let Some(job) = engine.job("it") {
+            // As if the process was killed.
+            job.suspend_at_once();
+            let _ = job.wait();
+        }
+    }
+    assert!(altered > 1 && opened > 1, "altered {altered} times and opened {opened} times");
+    assert_eq!(written(&folder.0.join("out")), expected(&folder, query));
+    Ok(())
+}
+
+#[test]
+fn a_query_that_computes_something_else_does_not_go_on() -> Result<(), Error> {
+    let folder = Folder::new("differs");
+    write_inputs(&folder);
+    let (columns, query) = QUERIES[1];
+    let settings = checkpointed(&folder, "1 h");
+    let engine = Engine::new();
+    let started = engine.session().sql(&job(&folder, (columns, query), &settings))?.detach()?;
+    started.stop();
+    started.wait()?;
+    let longer = query.replace("'5' SECOND", "'50' SECOND");
+    let error = Engine::new().session().sql(&job(&folder, (columns, &longer), &settings)).err().unwrap().to_string();
+    assert!(
+        error.contains("the state of window 0 is of another query: it has 'window tumbling 5 s', and this query has 'window tumbling 50 s'"),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[test]
 fn what_is_dropped_or_stopped_does_not_come_again() -> Result<(), Error> {
     let folder = Folder::new("dropped");
     let data = folder.path("data");

@@ -10,6 +10,7 @@ mod bursts;
 
 mod checkpoints;
 
+mod altered_jobs;
 mod jobs;
 
 mod markers;

@@ -47,9 +47,11 @@ fn write_stream(text: &mut String, program: &Program, number: usize, depth: usiz
     for step in &pipeline.steps {
         write_step(text, step, program, &indent)?;
     }
-    for table in pipeline.steps.iter().filter_map(Step::lookup) {
-        writeln!(text, "{indent}  joined with")?;
-        write_program(text, &program.lookups[table].program, &format!("{indent}    "))?;
+    for step in &pipeline.steps {
+        if let Step::Lookup { table, .. } = step {
+            writeln!(text, "{indent}  joined with")?;
+            write_program(text, &program.lookups[*table].program, &format!("{indent}    "))?;
+        }
     }
     write_target(text, program, pipeline, &indent)?;
     match pipeline.input {

@@ -17,8 +17,10 @@ use crate::parse::{asof, chains, column_type, files, group_window, refuse, sessi
 
 /// Reads the next statement of a script.
 pub(super) fn read(script: &mut Script) -> Result<Option<Parsed>, PlanError> {
-    let Some(piece) = script.next_piece() else { return Ok(None) };
-    let (start, mut end) = (piece.start(), piece.end());
+    let Some(mut piece) = script.next_piece() else { return Ok(None) };
+    let start = piece.start();
+    let altered = session::altered_job(script, &mut piece)?;
+    let (inner_start, mut end) = (piece.start(), piece.end());
     let mut files = Vec::new();
     let statement = match statement_set_start(&piece) {
         Some(set) => {
@@ -32,6 +34,10 @@ pub(super) fn read(script: &mut Script) -> Result<Option<Parsed>, PlanError> {
             }
         }
         None => Reader::new(script, piece, &FlinkDialect::default())?.statement(&mut files)?,
+    };
+    let statement = match altered {
+        Some(job) => session::alter(job, statement, script.text(inner_start, end), Place::at(inner_start))?,
+        None => statement,
     };
     let text = script.text(start, end).to_string();
     Ok(Some(Parsed { statement, text, line: start.line, column: start.column, files }))

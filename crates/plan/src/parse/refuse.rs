@@ -17,7 +17,9 @@ pub(super) fn statement(word: &str, place: Option<Place>) -> PlanError {
     let upper = word.to_ascii_uppercase();
     let instead = match upper.as_str() {
         "UPDATE" | "DELETE" | "MERGE" | "TRUNCATE" | "UPSERT" => "streams are append-only: use INSERT INTO … SELECT",
-        "ALTER" => "use DROP TABLE and CREATE TABLE",
+        "ALTER" => {
+            "only jobs are altered (ALTER JOB name AS INSERT INTO …); for a table use DROP TABLE and CREATE TABLE"
+        }
         "ANALYZE" => "the engine profiles while it runs: leave ANALYZE out",
         "CALL" | "LOAD" | "UNLOAD" | "ADD" | "REMOVE" => "add functions through the Rust crate",
         "COMPILE" | "EXECUTE" => "use INSERT INTO or EXECUTE STATEMENT SET BEGIN … END",
@@ -28,12 +30,12 @@ pub(super) fn statement(word: &str, place: Option<Place>) -> PlanError {
         _ => {
             let statements = [
                 "SELECT", "CREATE", "DROP", "INSERT", "EXPLAIN", "SHOW", "DESCRIBE", "RESET", "VALUES", "WITH", "USE",
-                "STOP",
+                "STOP", "ALTER",
             ];
             let error = PlanError::syntax(place, format!("expected a statement, found {word}"));
             return match crate::errors::closest(word, statements) {
                 Some(meant) => error.with_hint(format!("did you mean {meant}?")),
-                None => error.with_hint("statements begin with SELECT, WITH, CREATE, DROP, INSERT INTO, EXECUTE STATEMENT SET, SET, RESET, EXPLAIN, SHOW, DESCRIBE or STOP JOB"),
+                None => error.with_hint("statements begin with SELECT, WITH, CREATE, DROP, INSERT INTO, EXECUTE STATEMENT SET, SET, RESET, EXPLAIN, SHOW, DESCRIBE, STOP JOB or ALTER JOB"),
             };
         }
     };

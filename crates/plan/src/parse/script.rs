@@ -16,7 +16,7 @@ pub(super) struct Script<'a> {
 }
 
 /// The tokens between two semicolons; the first is no blank.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Piece {
     pub tokens: Vec<TokenWithSpan>,
 }
@@ -69,6 +69,26 @@ impl Piece {
     /// Where the statement begins.
     pub fn start(&self) -> Location {
         self.tokens.first().expect("a piece is not blank").span.start
+    }
+
+    /// Whether it begins with these words.
+    pub fn begins_with(&self, words: &[&str]) -> bool {
+        self.tokens_of_words(words).is_some()
+    }
+
+    /// How many of its tokens the words take, where it begins with them.
+    pub fn tokens_of_words(&self, words: &[&str]) -> Option<usize> {
+        let mut wanted = words.iter();
+        let mut next = wanted.next();
+        for (at, token) in self.tokens.iter().enumerate() {
+            let Some(word) = next else { return Some(at) };
+            match &token.token {
+                Token::Whitespace(_) => {}
+                Token::Word(found) if found.value.eq_ignore_ascii_case(word) => next = wanted.next(),
+                _ => return None,
+            }
+        }
+        next.is_none().then_some(self.tokens.len())
     }
 
     /// Just behind its last token.

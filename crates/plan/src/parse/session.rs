@@ -6,7 +6,9 @@ use sqlparser::ast::{Expr, Ident, ObjectName, TableFactor, VisitMut, VisitorMut}
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::errors::{Place, PlanError};
+use crate::parse::dialect::FlinkDialect;
 use crate::parse::reader::Reader;
+use crate::parse::script::{Piece, Script};
 use crate::parse::statement::{NameFilter, Named, Statement};
 
 /// The catalog of a session.
@@ -88,6 +90,43 @@ pub(super) fn stop(reader: &mut Reader<'_>) -> Result<Statement, PlanError> {
     }
     Ok(Statement::StopJob { job, with_savepoint, with_drain })
 }
+
+/// Takes `ALTER JOB name AS` off a statement that begins with it.
+pub(super) fn altered_job(script: &Script<'_>, piece: &mut Piece) -> Result<Option<Named>, PlanError> {
+    if !piece.begins_with(&["ALTER", "JOB"]) {
+        return Ok(None);
+    }
+    let dialect = FlinkDialect::default();
+    let mut reader = Reader::new(script, piece.clone(), &dialect)?;
+    reader.word("ALTER")?;
+    reader.word("JOB")?;
+    let job = job_name(&mut reader)?;
+    reader.word("AS")?;
+    let next = reader.parser.peek_token();
+    if next.token == Token::EOF {
+        return Err(reader.expected(ALTERED, &next));
+    }
+    piece.tokens.retain(|token| token.span.start >= next.span.start);
+    Ok(Some(job))
+}
+
+/// `ALTER JOB name AS statement`
+pub(super) fn alter(
+    job: Named,
+    statement: Statement,
+    text: &str,
+    place: Option<Place>,
+) -> Result<Statement, PlanError> {
+    match statement {
+        Statement::Insert(_) | Statement::StatementSet(_) => {
+            Ok(Statement::AlterJob { job, statement: Box::new(statement), text: text.to_owned() })
+        }
+        _ => Err(PlanError::syntax(place, format!("expected {ALTERED} after AS"))),
+    }
+}
+
+/// What a job is altered to.
+const ALTERED: &str = "INSERT INTO or EXECUTE STATEMENT SET";
 
 /// The name of a job, in quotes or not, or its number.
 pub(super) fn job_name(reader: &mut Reader<'_>) -> Result<Named, PlanError> {

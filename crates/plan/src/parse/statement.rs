@@ -159,6 +159,15 @@ pub enum Statement {
         /// Whether its inputs end, so that windows are reported which are open.
         with_drain: bool,
     },
+    /// `ALTER JOB name AS …`
+    AlterJob {
+        /// Which.
+        job: Named,
+        /// The insert or statement set that goes on in its place,
+        statement: Box<Statement>,
+        /// and its text.
+        text: String,
+    },
     /// `SHOW CREATE TABLE` or `SHOW CREATE VIEW`
     ShowCreate(Named),
     /// `DESCRIBE` of a table, a view or a file.

@@ -1,6 +1,6 @@
 //! `EXECUTE STATEMENT SET BEGIN … END`: inserts that run as one program, with semicolons between them.
 
-use sqlparser::tokenizer::{Location, Token};
+use sqlparser::tokenizer::Location;
 
 use crate::errors::{Place, PlanError};
 use crate::parse::dialect::FlinkDialect;
@@ -36,24 +36,9 @@ pub(super) fn statement_set_start(piece: &Piece) -> Option<StatementSetStart> {
         (&["EXPLAIN", "ANALYZE", "VERBOSE", "STATEMENT", "SET", "BEGIN"], Prefix::Analyze { is_verbose: true }),
     ];
     openings.into_iter().find_map(|(words, prefix)| {
-        let tokens = tokens_of_words(piece, words)?;
+        let tokens = piece.tokens_of_words(words)?;
         Some(StatementSetStart { tokens, prefix })
     })
-}
-
-/// How many tokens of the piece the words take, where it begins with them.
-fn tokens_of_words(piece: &Piece, words: &[&str]) -> Option<usize> {
-    let mut wanted = words.iter();
-    let mut next = wanted.next();
-    for (at, token) in piece.tokens.iter().enumerate() {
-        let Some(word) = next else { return Some(at) };
-        match &token.token {
-            Token::Whitespace(_) => {}
-            Token::Word(found) if found.value.eq_ignore_ascii_case(word) => next = wanted.next(),
-            _ => return None,
-        }
-    }
-    next.is_none().then_some(piece.tokens.len())
 }
 
 pub(super) fn read_statement_set(
@@ -74,7 +59,7 @@ pub(super) fn read_statement_set(
             })?;
         }
         is_used_up = true;
-        if tokens_of_words(&rest, &["END"]).is_some_and(|end| rest.tokens[end..].iter().all(is_blank)) {
+        if rest.tokens_of_words(&["END"]).is_some_and(|end| rest.tokens[end..].iter().all(is_blank)) {
             if inserts.is_empty() {
                 return Err(PlanError::syntax(opening_place, "the statement set is empty")
                     .with_hint("put INSERT INTO statements between BEGIN and END"));

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use crate::errors::PlanError;
 use crate::parse::*;
 
+mod inserts;
+
 /// One line for each statement: its place, its kind and what matters of it.
 fn check(sql: &str, expected: &str) {
     let found = match parse(sql) {
@@ -72,6 +74,9 @@ fn statement(statement: &Statement) -> String {
         | Statement::ShowJobs { .. }
         | Statement::DescribeJob(_)
         | Statement::StopJob { .. } => format!("{statement:?}"),
+        Statement::AlterJob { job, statement, text } => {
+            format!("alter job {} as {} {text:?}", job.name, self::statement(statement))
+        }
     }
 }
 
@@ -163,45 +168,6 @@ fn statements_but_create_table() {
         "1:1 analyze true query SELECT 1\n1:35 AnalyzeQuery { number: 12, is_verbose: false }",
     );
     check("VALUES (1), (2); (SELECT 1)", "1:1 query VALUES (1), (2)\n1:18 query (SELECT 1)");
-}
-
-#[test]
-fn statement_sets_hold_semicolons() {
-    let inserts = "[insert a SELECT 1; insert b SELECT 2]";
-    check(
-        "EXECUTE STATEMENT SET BEGIN\n INSERT INTO a SELECT 1;\n INSERT INTO b SELECT 2;\nEND; SELECT 3",
-        &format!("1:1 set of {inserts}\n4:6 query SELECT 3"),
-    );
-    check(
-        "BEGIN STATEMENT SET; INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END;",
-        &format!("1:1 set of {inserts}"),
-    );
-    check(
-        "EXPLAIN STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
-        &format!("1:1 explain set of {inserts}"),
-    );
-    check(
-        "EXPLAIN ANALYZE VERBOSE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
-        &format!("1:1 analyze true set of {inserts}"),
-    );
-    check(
-        "EXPLAIN ANALYZE EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; END",
-        "line 1, column 17: EXPLAIN ANALYZE EXECUTE is not supported yet; write EXPLAIN ANALYZE STATEMENT SET BEGIN … END",
-    );
-    let parsed = parse("EXECUTE STATEMENT SET\nBEGIN INSERT INTO a SELECT 1;\nEND ; SET").expect("parses");
-    assert_eq!(parsed[0].text, "EXECUTE STATEMENT SET\nBEGIN INSERT INTO a SELECT 1;\nEND");
-    check(
-        "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1;",
-        "line 1, column 1: the statement set does not end; close it with END;",
-    );
-    check(
-        "BEGIN STATEMENT SET; END",
-        "line 1, column 1: the statement set is empty; put INSERT INTO statements between BEGIN and END",
-    );
-    check(
-        "BEGIN STATEMENT SET; INSERT INTO a SELECT 1;\nSELECT 2; END",
-        "line 2, column 1: expected INSERT INTO or END in the statement set, found SELECT",
-    );
 }
 
 #[test]
@@ -468,7 +434,7 @@ fn syntax_errors_name_place_and_remedy() {
         ("SELEKT 1", "line 1, column 1: expected a statement, found SELEKT; did you mean SELECT?"),
         (
             "FOO",
-            "line 1, column 1: expected a statement, found FOO; statements begin with SELECT, WITH, CREATE, DROP, INSERT INTO, EXECUTE STATEMENT SET, SET, RESET, EXPLAIN, SHOW, DESCRIBE or STOP JOB",
+            "line 1, column 1: expected a statement, found FOO; statements begin with SELECT, WITH, CREATE, DROP, INSERT INTO, EXECUTE STATEMENT SET, SET, RESET, EXPLAIN, SHOW, DESCRIBE, STOP JOB or ALTER JOB",
         ),
         ("= 1", "line 1, column 1: expected a statement, found ="),
         (
@@ -529,7 +495,10 @@ fn what_flink_has_and_we_have_not_yet() {
             "line 1, column 1: DELETE is not supported yet; streams are append-only: use INSERT INTO … SELECT",
         ),
         ("USE CATALOG c", "line 1, column 13: there is no catalog c; the only one is default_catalog"),
-        ("ALTER TABLE t ADD c INT", "line 1, column 1: ALTER is not supported yet; use DROP TABLE and CREATE TABLE"),
+        (
+            "ALTER TABLE t ADD c INT",
+            "line 1, column 1: ALTER is not supported yet; only jobs are altered (ALTER JOB name AS INSERT INTO …); for a table use DROP TABLE and CREATE TABLE",
+        ),
         (
             "CREATE CATALOG c",
             "line 1, column 8: CATALOG is not supported yet; a session has one catalog and one database: leave the statement out",

@@ -49,7 +49,9 @@ fn run(sql: &str, catalog: &mut Catalog) -> Result<(), PlanError> {
             statement @ (Statement::Query(_) | Statement::Insert(_) | Statement::StatementSet(_)) => {
                 explain(catalog, &statement)?;
             }
-            Statement::Explain(statement) | Statement::Analyze { statement, .. } => explain(catalog, &statement)?,
+            Statement::Explain(statement)
+            | Statement::Analyze { statement, .. }
+            | Statement::AlterJob { statement, .. } => explain(catalog, &statement)?,
             // Settings, queries and jobs are those of sessions and engines.
             Statement::Set { .. }
             | Statement::Reset { .. }

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
+use std::time::Instant;
 
 use pelton_state::snapshot::SnapshotError;
 
@@ -12,6 +13,7 @@ use crate::run::RunHandle;
 use crate::shared::Shared;
 use crate::state::{SinkState, State};
 use crate::sync::MutexGuard;
+use crate::sync::atomic::Ordering;
 
 /// Why there is no cut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +21,9 @@ pub enum CutError {
     /// The run has ended, or failed, before.
     #[error("the query has ended")]
     Ended,
+    /// Rows are still under way when the time is over: a sink may take none.
+    #[error("rows are still on their way to a sink that does not take them")]
+    Busy,
     /// The state of an operator cannot be written.
     #[error("{operator}: {error}")]
     Operator {
@@ -74,22 +79,45 @@ impl RunHandle {
     /// # Errors
     /// [`CutError`]. The run goes on, unless it has ended.
     pub fn cut(&self) -> Result<RunSnapshot, CutError> {
+        self.at_cut(None, |shared| {
+            let (mut snapshot, sinks) = (shared.take_snapshot()?, shared.prepare_sinks()?);
+            shared.forget_passing_positions(&mut snapshot);
+            Ok(RunSnapshot { sinks, ..snapshot })
+        })
+    }
+
+    /// Does something while reading is held and nothing is under way. Gives up at the deadline.
+    pub(super) fn at_cut<T, E: From<CutError>>(
+        &self,
+        deadline: Option<Instant>,
+        act: impl FnOnce(&Shared) -> Result<T, E>,
+    ) -> Result<T, E> {
         let shared = &self.0;
         shared.state().is_held = true;
         shared.waker.wake();
         let mut state = shared.unchanged_state();
-        while !state.is_quiet() && !shared.has_ended() && !state.must_stop() {
-            state = shared.awaited.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let has_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
+        while !state.is_quiet() && !shared.has_ended() && !state.must_stop() && has_time() {
+            state = match deadline {
+                None => shared.awaited.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    shared.awaited.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
-        if shared.has_ended() || state.must_stop() {
+        if shared.has_ended() || state.must_stop() || !state.is_quiet() {
+            let error = if state.must_stop() || shared.has_ended() { CutError::Ended } else { CutError::Busy };
             state.is_held = false;
-            return Err(CutError::Ended);
+            drop(state);
+            shared.waker.wake();
+            return Err(error.into());
         }
-        // Taking it is a task, so that nobody else ends the run meanwhile. What a stop makes possible waits.
+        // It is a task, so that nobody else ends the run meanwhile. What a stop makes possible waits.
         state.tasks_running += 1;
         state.is_being_cut = true;
         drop(state);
-        let taken = catch_unwind(AssertUnwindSafe(|| shared.take_snapshot()));
+        let done = catch_unwind(AssertUnwindSafe(|| act(shared)));
         let mut state = shared.state();
         (state.is_held, state.is_being_cut) = (false, false);
         state.tasks_running -= 1;
@@ -99,7 +127,7 @@ impl RunHandle {
             shared.finish();
         }
         shared.waker.wake();
-        taken.unwrap_or_else(|panic| resume_unwind(panic))
+        done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Takes the memory of a snapshot that nobody needs any more, for the next one.
@@ -115,8 +143,8 @@ impl Shared {
         self.recycled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of a run of which nothing is under way, nor will be before this is done.
-    fn take_snapshot(&self) -> Result<RunSnapshot, CutError> {
+    /// Of a run of which nothing is under way, nor will be before this is done. Sinks are not prepared.
+    pub(super) fn take_snapshot(&self) -> Result<RunSnapshot, CutError> {
         let mut states = Vec::with_capacity(self.graph.operators.len());
         for index in 0..self.graph.operators.len() {
             let operator = self.operator(index);
@@ -125,7 +153,6 @@ impl Shared {
             states.push(state.map_err(|error| CutError::Operator { operator: operator.name().to_owned(), error })?);
         }
         let positions = self.positions();
-        let sinks = self.prepare_sinks()?;
         let state = self.state();
         let sources = state.sources.iter().zip(positions).map(|(node, (partitions, completed))| SourceSnapshot {
             name: node.name.clone(),
@@ -134,17 +161,27 @@ impl Shared {
             watermark: node.sequencer.watermark(),
             stream: node.sequencer.stream(),
         });
-        let operators = state.operators.iter().zip(states).map(|(node, state)| OperatorSnapshot {
+        let began_behind = self.began_behind.iter().map(|time| time.load(Ordering::Relaxed));
+        let operators = state.operators.iter().zip(states).zip(began_behind);
+        let operators = operators.map(|((node, state), began_behind)| OperatorSnapshot {
             name: node.name.clone(),
             state,
             stream: node.results.stream(),
             late_rows: node.late_rows,
+            began_behind,
+        });
+        let sinks = state.sinks.iter().zip(&self.graph.sinks).map(|(node, sink)| SinkSnapshot {
+            name: sink.name.clone(),
+            rows: node.rows,
+            offset: 0,
+            rows_left: None,
+            prepared: None,
         });
         Ok(RunSnapshot {
             sources: sources.collect(),
             pipelines: state.pipelines.iter().map(|node| node.passed_on.stream()).collect(),
             operators: operators.collect(),
-            sinks,
+            sinks: sinks.collect(),
         })
     }
 
@@ -167,6 +204,16 @@ impl Shared {
         (0..self.sources.len()).map(partitions_of).collect()
     }
 
+    /// Leaves positions out that mean nothing to a later process.
+    fn forget_passing_positions(&self, snapshot: &mut RunSnapshot) {
+        for (source, snapshot) in self.sources.iter().zip(&mut snapshot.sources) {
+            let source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            if source.as_ref().is_some_and(|source| !source.has_lasting_positions()) {
+                snapshot.partitions.iter_mut().for_each(|partition| partition.position = None);
+            }
+        }
+    }
+
     /// Has sinks prepare to commit the rows that they have taken. One that cannot fails the run.
     fn prepare_sinks(&self) -> Result<Vec<SinkSnapshot>, CutError> {
         let is_last = self.unchanged_state().has_all_output();
@@ -181,7 +228,7 @@ impl Shared {
             let name = self.graph.sinks[index].name.clone();
             let mut outlet = sink.lock().unwrap_or_else(PoisonError::into_inner);
             let outlet = outlet.as_mut().expect("a sink is there until the run has ended");
-            if outlet.bytes_sorted().is_some_and(|bytes| bytes > 0) {
+            if outlet.is_sorting() {
                 return Err(CutError::Sorted(name));
             }
             outlet.advance(self.unchanged_state().watermark_of_sink(index));

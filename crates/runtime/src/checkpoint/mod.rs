@@ -4,19 +4,27 @@
 //! state is exactly that of the rows before the cut, whatever the number of workers, and no task mixes rows from before and behind it. Rows that are under way are
 //! bounded (`scheduler/dispatch/backpressure.rs`), and so is the time until they are done.
 //!
-//! [`cut`] takes the state, [`restore`] gives it to a new run, and [`outputs`] ends and commits what sinks have written.
+//! [`cut`] takes the state, [`restore`] gives it to a new run, of the same graph or of one that shares parts with it ([`mapping`]), and [`outputs`] ends and commits
+//! what sinks have written. [`take_over`] has a run go on in the place of another one.
 
 mod cut;
+
+mod mapping;
 
 mod outputs;
 
 mod restore;
 
+mod take_over;
+
 pub use cut::CutError;
+pub use mapping::StateMapping;
 pub use outputs::Outputs;
 pub use restore::RestoreError;
+pub use take_over::{Reserved, TakeOverError};
 
 use pelton_data::Micros;
+use pelton_data::time::WATERMARK_MIN;
 use serde::{Deserialize, Serialize};
 
 use crate::source::Position;
@@ -43,6 +51,7 @@ impl RunSnapshot {
             state: Vec::new(),
             stream: operator.stream.clone(),
             late_rows: operator.late_rows,
+            began_behind: operator.began_behind,
         };
         let operators = operators.iter().map(without_state).collect();
         RunSnapshot { sources: sources.clone(), pipelines: pipelines.clone(), operators, sinks: sinks.clone() }
@@ -101,6 +110,13 @@ pub struct OperatorSnapshot {
     pub stream: StreamSnapshot,
     /// Rows that came too late.
     pub late_rows: u64,
+    /// See [`crate::source::Source::began_behind`].
+    #[serde(default = "no_time")]
+    pub began_behind: Micros,
+}
+
+fn no_time() -> Micros {
+    WATERMARK_MIN
 }
 
 /// An output.

@@ -2,16 +2,18 @@
 
 use std::sync::PoisonError;
 
+use pelton_data::Micros;
 use pelton_data::time::WATERMARK_MIN;
 use pelton_state::snapshot::SnapshotError;
 
-use super::{PartitionSnapshot, RunSnapshot};
-use crate::graph::SourceNode;
+use super::{OperatorSnapshot, PartitionSnapshot, RunSnapshot, StateMapping};
+use crate::graph::{SourceNode, SourceTime};
 use crate::operators::Restored;
-use crate::shared::{Fixed, Shared};
+use crate::shared::{Fixed, FixedSource, Shared};
 use crate::sink::SinkError;
 use crate::source::Source;
 use crate::sync::Mutex;
+use crate::sync::atomic::Ordering;
 
 /// Why a run cannot go on from a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,10 +49,9 @@ pub enum RestoreError {
 
 impl RunSnapshot {
     /// Puts sources where they were: before the run begins. Partitions that are new are read from their start.
-    pub(crate) fn seek(&self, sources: &mut [SourceNode]) -> Result<(), RestoreError> {
-        let wanted = sources.iter().map(|source| source.name.as_str());
-        check_names("sources", self.sources.iter().map(|source| source.name.as_str()), wanted)?;
-        for (snapshot, node) in self.sources.iter().zip(sources) {
+    pub(crate) fn seek(&self, sources: &mut [SourceNode], mapping: &StateMapping) -> Result<(), RestoreError> {
+        for (node, from) in sources.iter_mut().zip(&mapping.sources) {
+            let Some(snapshot) = from.map(|from| &self.sources[from]) else { continue };
             for name in &snapshot.completed {
                 node.source.resume(name, None);
             }
@@ -67,20 +68,29 @@ impl RunSnapshot {
 }
 
 impl Shared {
-    /// Becomes what the snapshot says, but for the sources, which have been put where they were.
-    pub(crate) fn restore(&self, snapshot: &RunSnapshot) -> Result<(), RestoreError> {
-        let Fixed { operators, sinks, .. } = &self.graph;
-        let found = snapshot.operators.iter().map(|operator| operator.name.as_str());
-        check_names("operators", found, operators.iter().map(|node| node.0.name()))?;
-        let found = snapshot.sinks.iter().map(|sink| sink.name.as_str());
-        check_names("outputs", found, sinks.iter().map(|sink| sink.name.as_str()))?;
-        let mut restored = Vec::with_capacity(operators.len());
-        for (index, operator) in snapshot.operators.iter().enumerate() {
+    /// Becomes what the snapshot says, but for the sources, which have been put where they were, and the sinks.
+    pub(crate) fn restore(&self, snapshot: &RunSnapshot, mapping: &StateMapping) -> Result<(), RestoreError> {
+        let mut restored = Vec::with_capacity(mapping.operators.len());
+        for (index, from) in mapping.operators.iter().enumerate() {
+            let Some(operator) = from.map(|from| &snapshot.operators[from]) else {
+                self.began_behind[index].store(snapshot.time_read(mapping, &self.graph), Ordering::Relaxed);
+                restored.push(None);
+                continue;
+            };
+            self.began_behind[index].store(operator.began_behind, Ordering::Relaxed);
             let state = self.operator(index).restore(&operator.state);
-            restored.push(state.map_err(|error| RestoreError::Operator { operator: operator.name.clone(), error })?);
+            let state = state.map_err(|error| RestoreError::Operator { operator: operator.name.clone(), error })?;
+            restored.push(Some((operator, state)));
         }
+        self.restore_streams(snapshot, mapping, restored);
+        Ok(())
+    }
+
+    /// Has sinks commit what they had prepared, and remove what was written behind that.
+    pub(crate) fn restore_sinks(&self, snapshot: &RunSnapshot, mapping: &StateMapping) -> Result<(), RestoreError> {
         let outlets = || self.sinks.iter().map(|outlet| outlet.lock().unwrap_or_else(PoisonError::into_inner));
-        for (mut outlet, sink) in outlets().zip(&snapshot.sinks) {
+        for (mut outlet, from) in outlets().zip(&mapping.sinks) {
+            let Some(sink) = from.map(|from| &snapshot.sinks[from]) else { continue };
             let outlet = outlet.as_mut().expect("a sink is there until the run has ended");
             outlet.restore(sink).map_err(RestoreError::Sink)?;
         }
@@ -88,28 +98,37 @@ impl Shared {
             let outlet = outlet.as_mut().expect("a sink is there until the run has ended");
             outlet.recover().map_err(RestoreError::Sink)?;
         }
-        self.restore_streams(snapshot, restored);
+        let mut state = self.state();
+        for (node, from) in state.sinks.iter_mut().zip(&mapping.sinks) {
+            node.closed |= from.is_some_and(|from| snapshot.sinks[from].rows_left == Some(0));
+        }
         Ok(())
     }
 
     /// Numbers and times of streams go on where they were.
-    fn restore_streams(&self, snapshot: &RunSnapshot, restored: Vec<Restored>) {
+    fn restore_streams(
+        &self,
+        snapshot: &RunSnapshot,
+        mapping: &StateMapping,
+        operators: Vec<Option<(&OperatorSnapshot, Restored)>>,
+    ) {
         let names: Vec<Vec<String>> = self.partition_names();
         let mut state = self.state();
-        for (node, stream) in state.pipelines.iter_mut().zip(&snapshot.pipelines) {
-            node.passed_on.restore(stream);
+        for (node, from) in state.pipelines.iter_mut().zip(&mapping.pipelines) {
+            from.iter().for_each(|&from| node.passed_on.restore(&snapshot.pipelines[from]));
         }
-        for (index, restored) in restored.into_iter().enumerate() {
+        for (index, restored) in operators.into_iter().enumerate() {
+            let Some((operator, restored)) = restored else { continue };
             let node = &mut state.operators[index];
-            node.results.restore(&snapshot.operators[index].stream);
-            node.late_rows = snapshot.operators[index].late_rows;
+            node.results.restore(&operator.stream);
+            node.late_rows = operator.late_rows;
             state.operator_restored(index, restored);
         }
-        for (node, sink) in state.sinks.iter_mut().zip(&snapshot.sinks) {
-            node.rows = sink.rows;
-            node.closed |= sink.rows_left == Some(0);
+        for (node, from) in state.sinks.iter_mut().zip(&mapping.sinks) {
+            node.rows = from.map_or(0, |from| snapshot.sinks[from].rows);
         }
-        for (index, source) in snapshot.sources.iter().enumerate() {
+        for (index, from) in mapping.sources.iter().enumerate() {
+            let Some(source) = from.map(|from| &snapshot.sources[from]) else { continue };
             let known = |name: &String| source.partitions.iter().find(|known: &&PartitionSnapshot| known.name == *name);
             let partitions: Vec<Option<&PartitionSnapshot>> = names[index].iter().map(known).collect();
             let sequencer = &mut state.sources[index].sequencer;
@@ -134,18 +153,16 @@ impl Shared {
     }
 }
 
-/// Checks that the parts of a snapshot are those of the run, in their order.
-fn check_names<'a>(
-    what: &str,
-    found: impl Iterator<Item = &'a str> + Clone,
-    wanted: impl Iterator<Item = &'a str> + Clone,
-) -> Result<(), RestoreError> {
-    if found.clone().eq(wanted.clone()) {
-        return Ok(());
+impl RunSnapshot {
+    /// The event times of rows that had been read go up to this: an operator that begins anew has not seen them.
+    fn time_read(&self, mapping: &StateMapping, graph: &Fixed) -> Micros {
+        let of_source = |(source, from): (&FixedSource, &Option<usize>)| {
+            let SourceTime::Event { delay, .. } = source.time else { return WATERMARK_MIN };
+            let Some(snapshot) = from.map(|from| &self.sources[from]) else { return WATERMARK_MIN };
+            let partitions = snapshot.partitions.iter().filter(|known| !known.has_ended);
+            let times = partitions.map(|known| known.watermark).filter(|&watermark| watermark > WATERMARK_MIN);
+            times.map(|watermark| watermark.saturating_add(delay)).max().unwrap_or(WATERMARK_MIN)
+        };
+        graph.sources.iter().zip(&mapping.sources).map(of_source).max().unwrap_or(WATERMARK_MIN)
     }
-    let listed = |names: Vec<&str>| match names.as_slice() {
-        [] => format!("no {what}"),
-        names => format!("the {what} {}", names.join(", ")),
-    };
-    Err(RestoreError::OtherGraph { found: listed(found.collect()), wanted: listed(wanted.collect()) })
 }

@@ -40,6 +40,9 @@ use crate::wake::Waker;
 /// Chunks of a partition that wait for a subscriber at most.
 pub const CHUNKS_WAITING_MAX: usize = 16;
 
+/// Exchanges that there have been in this process.
+static EXCHANGES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
 /// A source that several runs read. It is closed with the last subscriber.
 #[derive(Clone)]
 pub struct Exchange(Arc<Shared>);
@@ -79,6 +82,8 @@ pub enum OnLag {
 struct Shared {
     /// The table's name.
     table: String,
+    /// No other exchange of the process has it: positions are those of one exchange.
+    number: u64,
     bell: Bell,
     /// The event time, by its place among the table's columns.
     time: Option<TimeColumn>,
@@ -101,6 +106,8 @@ struct Input {
 }
 
 struct Queues {
+    /// Chunks of each partition that have been read.
+    chunks_read: Vec<u64>,
     /// Slots, which are used again when a subscriber has left.
     subscribers: Vec<Option<Queue>>,
     /// Partitions that have ended.
@@ -132,6 +139,8 @@ struct Queue {
     group: Option<Arc<Group>>,
     /// By partition.
     chunks: Vec<VecDeque<Arc<SharedChunk>>>,
+    /// The number of the chunk of each partition that it takes next.
+    chunk_next: Vec<u64>,
     on_lag: OnLag,
     has_fallen_behind: bool,
     /// It has been told to wait.
@@ -157,6 +166,7 @@ impl Exchange {
         budget: Budget,
     ) -> Exchange {
         let queues = Queues {
+            chunks_read: vec![0; source.partitions()],
             subscribers: Vec::new(),
             ended: vec![false; source.partitions()],
             failure: None,
@@ -164,6 +174,7 @@ impl Exchange {
         };
         Exchange(Arc::new(Shared {
             table: table.to_owned(),
+            number: EXCHANGES.fetch_add(1, Ordering::Relaxed),
             bell,
             time,
             time_max: AtomicI64::new(WATERMARK_MIN),
@@ -240,6 +251,7 @@ impl Exchange {
             columns: columns.len(),
             group: member.as_ref().map(|member| member.group.clone()),
             chunks: vec![VecDeque::new(); partitions],
+            chunk_next: queues.chunks_read.clone(),
             on_lag,
             has_fallen_behind: false,
             is_waiting: false,
@@ -333,8 +345,11 @@ impl Queues {
     /// Makes room for partitions that the source has found.
     fn grow(&mut self, partitions: usize) {
         self.ended.resize(partitions, false);
-        let queues = self.subscribers.iter_mut().flatten();
-        queues.for_each(|queue| queue.chunks.resize_with(partitions, VecDeque::new));
+        self.chunks_read.resize(partitions, 0);
+        for queue in self.subscribers.iter_mut().flatten() {
+            queue.chunks.resize_with(partitions, VecDeque::new);
+            queue.chunk_next.resize(partitions, 0);
+        }
     }
 
     fn queue(&mut self, slot: usize) -> &mut Queue {

@@ -12,7 +12,7 @@ use pelton_data::time::WATERMARK_MIN;
 use super::chunk::{Projection, SharedChunk};
 use super::group::Member;
 use super::{CHUNKS_WAITING_MAX, Input, Shared};
-use crate::source::{Chunk, Read, Ready, Rows, Source, SourceError, read_as_chunk};
+use crate::source::{Chunk, Position, Read, Ready, Rows, Source, SourceError, read_as_chunk};
 use crate::sync::atomic::Ordering;
 
 /// How long a subscriber waits at most while another one reads. That one wakes it where it has read something.
@@ -58,6 +58,43 @@ impl Source for Subscription {
         self.began_behind
     }
 
+    /// The number of the chunk that it takes next, and of the exchange.
+    fn position(&self, partition: usize) -> Option<Position> {
+        let row = self.shared.queues().queue(self.slot).chunk_next[partition];
+        Some(Position { row, byte: self.shared.number })
+    }
+
+    fn has_lasting_positions(&self) -> bool {
+        false
+    }
+
+    /// Goes on where another subscriber of the exchange is, which has taken all chunks that were read before this one came.
+    fn resume(&mut self, partition: &str, position: Option<Position>) -> bool {
+        let shared = self.shared.clone();
+        let mut queues = shared.queues();
+        let number = partition.parse().ok().filter(|&number: &usize| number < queues.ended.len());
+        let Some(partition) = number else { return false };
+        // One that has ended has ended for all.
+        let has_ended = queues.ended[partition];
+        let queue = queues.queue(self.slot);
+        let Some(position) = position else {
+            queue.chunks[partition].clear();
+            return has_ended;
+        };
+        let next = &mut queue.chunk_next[partition];
+        if position.byte != shared.number || position.row < *next || queue.has_fallen_behind {
+            return false;
+        }
+        while *next < position.row && queue.chunks[partition].pop_front().is_some() {
+            *next += 1;
+        }
+        let is_there = *next == position.row;
+        shared.wake_waiting(&mut queues);
+        // All rows before have been seen, by the one that it goes on from.
+        self.before = None;
+        is_there
+    }
+
     fn read_ready(&mut self, partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
         self.begin();
         if let Some(read) = self.read_queue(partition)? {
@@ -101,6 +138,7 @@ impl Subscription {
         }
         let waiting = queue.chunks[partition].len();
         let chunks = take_together(&mut queue.chunks[partition]);
+        queue.chunk_next[partition] += chunks.len() as u64;
         if chunks.is_empty() {
             queue.is_waiting = true;
             if let Some(error) = &queues.failure {
@@ -170,6 +208,8 @@ impl Subscription {
                     let rows = Ready { batches: ready.batches.clone(), blocks: ready.blocks.clone(), wait: None };
                     self.publish(&mut queues, partition, &input.columns, rows.into_chunk());
                 } else {
+                    queues.chunks_read[partition] += 1;
+                    queues.queue(self.slot).chunk_next[partition] += 1;
                     shared.note_times(&input.columns, &ready.batches, &ready.blocks);
                 }
                 queues.queue(self.slot).is_waiting = ready.wait.is_some();
@@ -202,7 +242,10 @@ impl Subscription {
         columns: &Arc<[usize]>,
         chunk: Chunk,
     ) -> Arc<SharedChunk> {
-        queues.queue(self.slot).is_waiting = false;
+        queues.chunks_read[partition] += 1;
+        let queue = queues.queue(self.slot);
+        queue.is_waiting = false;
+        queue.chunk_next[partition] += 1;
         let chunk = queues.note(columns, chunk, &self.shared);
         for (_, queue) in queues.others(self.slot).filter(|(_, queue)| !queue.has_fallen_behind) {
             queue.chunks[partition].push_back(chunk.clone());

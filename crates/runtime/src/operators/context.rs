@@ -19,7 +19,7 @@ pub(crate) struct RunContext<'a> {
     pub block_rows: usize,
     /// Threads that work on the run.
     pub workers: usize,
-    /// See [`Source::began_behind`](crate::source::Source::began_behind).
+    /// Of the sources that feed the operator, see [`Source::began_behind`](crate::source::Source::began_behind).
     pub began_behind: Micros,
 }
 

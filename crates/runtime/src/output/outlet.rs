@@ -51,6 +51,21 @@ impl Outlet {
         self.sorter.as_ref().map(Sorter::bytes)
     }
 
+    /// Whether rows wait in it for their order.
+    pub fn is_sorting(&self) -> bool {
+        self.bytes_sorted().is_some_and(|bytes| bytes > 0)
+    }
+
+    /// Has another sink take the rows from now on, and returns the one that did before.
+    pub fn replace_sink(&mut self, sink: Box<dyn Sink>) -> Box<dyn Sink> {
+        std::mem::replace(&mut self.sink, sink)
+    }
+
+    /// The sink, of an output that has ended for itself.
+    pub fn into_sink(self) -> Box<dyn Sink> {
+        self.sink
+    }
+
     /// Takes rows. Returns how many went on to the sink.
     pub fn write(&mut self, rows: RecordBatch) -> Result<usize, SinkError> {
         match &mut self.sorter {

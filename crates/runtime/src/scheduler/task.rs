@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::PoisonError;
 
 use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
+use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Block, Micros, TimeColumn};
 use pelton_state::kernel::{KernelCall, KernelError, KernelInput, Scratch};
 
@@ -57,7 +58,9 @@ impl Worker<'_> {
         let source_read = node.as_mut().expect("a source is there until the run has ended");
         let read = source_read.read_ready(partition, &mut ready);
         if let Some(time) = source_read.began_behind() {
-            shared.began_behind.fetch_max(time, Ordering::Relaxed);
+            for &operator in &shared.graph.sources[source].operators {
+                shared.began_behind[operator].fetch_max(time, Ordering::Relaxed);
+            }
         }
         let partitions = source_read.partitions();
         drop(node);
@@ -251,7 +254,7 @@ impl Worker<'_> {
     fn charge(&mut self, pipeline: usize, results: &mut [(usize, Result<Finished, KernelError>)], now_ns: u64) {
         let TargetState::Operator { operator, .. } = self.shared.targets[pipeline] else { return };
         let node = self.shared.operator(operator);
-        if let Err(error) = node.charge(&self.context(), now_ns)
+        if let Err(error) = node.charge(&self.context(Some(operator)), now_ns)
             && let Some((_, last)) = results.last_mut().filter(|(_, last)| last.is_ok())
         {
             *last = Err(error);
@@ -306,26 +309,27 @@ impl Worker<'_> {
         let mut finished = Finished::new(block);
         match target {
             TargetState::Stream { time, .. } => {
-                finished.blocks = streams::compute(kernel, block, time, &mut self.context())?;
+                finished.blocks = streams::compute(kernel, block, time, &mut self.context(None))?;
             }
             TargetState::Operator { operator, port } => {
                 let node = self.shared.operator(operator);
-                node.take(port, kernel, block, &mut self.context(), &mut finished)?;
+                node.take(port, kernel, block, &mut self.context(Some(operator)), &mut finished)?;
             }
         }
         Ok(finished)
     }
 
-    /// What an operator is given for the task.
-    fn context(&mut self) -> TaskContext<'_> {
+    /// What an operator, or a pipeline that has none, is given for the task.
+    fn context(&mut self, operator: Option<usize>) -> TaskContext<'_> {
         let shared = self.shared;
+        let began_behind = |operator: usize| shared.began_behind[operator].load(Ordering::Relaxed);
         let run = RunContext {
             account: &shared.account,
             budget: &shared.options.budget,
             clock: &shared.clock,
             block_rows: shared.options.block_rows,
             workers: shared.options.workers,
-            began_behind: shared.began_behind.load(Ordering::Relaxed),
+            began_behind: operator.map_or(WATERMARK_MIN, began_behind),
         };
         TaskContext { run, worker: self.index, scratch: self.scratch, buffers: self.buffers }
     }
@@ -337,7 +341,7 @@ impl Worker<'_> {
         let failed = |error| RunError::Kernel { pipeline: node.name().to_owned(), error };
         let started_ns = self.started_ns;
         let busy_ns = || shared.clock.nanos() - started_ns;
-        let context = self.context();
+        let context = self.context(Some(operator));
         let Advanced { until, leaving } = match node.advance(due, &context) {
             Ok(advanced) => advanced,
             Err(error) => return shared.state().fail(failed(error)),
@@ -370,7 +374,7 @@ impl Worker<'_> {
     /// Reports what an operator comes to so far.
     fn report_early(&mut self, operator: usize) {
         let node = self.shared.operator(operator);
-        let result = node.report_early(&self.context());
+        let result = node.report_early(&self.context(Some(operator)));
         let busy_ns = self.shared.clock.nanos() - self.started_ns;
         let mut state = self.shared.state();
         state.operators[operator].busy_ns += busy_ns;

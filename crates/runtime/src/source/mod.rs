@@ -65,6 +65,11 @@ pub trait Source: Send {
         Vec::new()
     }
 
+    /// Whether a later process can read on from its positions. Those of others mean something to sources of the same process that are open at the same time.
+    fn has_lasting_positions(&self) -> bool {
+        true
+    }
+
     /// Goes on at a position of a partition of the same input, from which another source may come that reads other columns of it. Called before anything is read, and only
     /// where [`Source::position`] has one.
     fn seek(&mut self, _partition: usize, _position: Position) {

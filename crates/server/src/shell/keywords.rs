@@ -1,7 +1,7 @@
 //! Words that SQL statements are made of.
 
 /// What a statement begins with.
-pub const STATEMENTS: [&str; 30] = [
+pub const STATEMENTS: [&str; 31] = [
     "SELECT",
     "WITH",
     "VALUES",
@@ -26,6 +26,7 @@ pub const STATEMENTS: [&str; 30] = [
     "DESCRIBE",
     "DESCRIBE JOB",
     "STOP JOB",
+    "ALTER JOB",
     "EXPLAIN",
     "EXPLAIN ANALYZE",
     "EXECUTE STATEMENT SET BEGIN",

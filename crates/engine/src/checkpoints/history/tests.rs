@@ -50,6 +50,7 @@ fn run(states: &[&[u8]]) -> RunSnapshot {
         state: state.to_vec(),
         stream: Default::default(),
         late_rows: 0,
+        began_behind: pelton_data::time::WATERMARK_MIN,
     };
     RunSnapshot { operators: states.iter().enumerate().map(operator).collect(), ..RunSnapshot::default() }
 }
@@ -123,8 +124,8 @@ fn savepoints_stay_and_numbers_find_checkpoints() {
     let state = |from| open(&store).load(&from).map(|found| found.map(|found| found.run.operators[0].state.clone()));
     assert_eq!(state(RestoreFrom::Id(1)), Ok(Some(b"0".to_vec())));
     assert_eq!(state(RestoreFrom::Id(3)), Ok(Some(b"2".to_vec())));
-    assert_eq!(state(RestoreFrom::LatestBehind(3)), Ok(Some(b"3".to_vec())));
-    assert_eq!(state(RestoreFrom::LatestBehind(4)), Ok(None));
+    assert_eq!(state(RestoreFrom::LatestBehind { before: 3, altered_at: 0 }), Ok(Some(b"3".to_vec())));
+    assert_eq!(state(RestoreFrom::LatestBehind { before: 4, altered_at: 0 }), Ok(None));
     let missing = state(RestoreFrom::Id(2)).unwrap_err().to_string();
     assert_eq!(missing, "store: has no checkpoint 2 of the job 'job'; there are: 1, 3, 4");
 }
