@@ -37,6 +37,13 @@ def test_strings_come_as_strings(numbers):
     assert numbers.sql("SELECT loud(s) FROM numbers LIMIT 1").fetchone() == ("X0",)
 
 
+def test_nested_strings_come_as_strings(con):
+    con.register("t", {"words": [["a", "b"], None, []], "part": [{"s": "x"}] * 3})
+    con.create_function("joined", lambda words: pc.binary_join(words, "-"), [List[str]], str)
+    con.create_function("inside", lambda part: pc.utf8_upper(pc.struct_field(part, "s")), ["ROW<s STRING>"], str)
+    assert con.sql("SELECT joined(words), inside(part) FROM t").fetchall() == [("a-b", "X"), (None, "X"), ("", "X")]
+
+
 def test_annotations_are_types(con):
     def describe(
         a: int, b: float, c: str, d: bool, e: bytes, f: dt.date, g: dt.datetime, h: decimal.Decimal, i: List[int], j: Dict[str, int], k: Optional[int]

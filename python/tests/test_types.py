@@ -76,11 +76,13 @@ IDS = [sql_type for sql_type, *_ in TYPES]
 @pytest.mark.parametrize("sql_type, literal, value, arrow_type", TYPES, ids=IDS)
 def test_values_of_queries(con, sql_type, literal, value, arrow_type):
     if literal is None:
-        pytest.skip("there is no literal of a ROW with names")
-    # There is no NULL of nested types in SQL's text.
-    null = literal if pa.types.is_nested(arrow_type) else f"CAST(NULL AS {sql_type})"
+        # The parts of a ROW of SQL's text have no names.
+        literal, value = "ROW(1, 'x')", {"EXPR$0": 1, "EXPR$1": "x"}
+    # There is no NULL of a MAP or a ROW in SQL's text.
+    has_null = not (pa.types.is_map(arrow_type) or pa.types.is_struct(arrow_type))
+    null = f"CAST(NULL AS {sql_type})" if has_null else literal
     query = con.sql(f"SELECT {literal} AS v, {null} AS n")
-    assert query.fetchall() == [(value, value if pa.types.is_nested(arrow_type) else None)]
+    assert query.fetchall() == [(value, None if has_null else value)]
 
 
 @pytest.mark.parametrize("sql_type, literal, value, arrow_type", TYPES, ids=IDS)

@@ -24,11 +24,6 @@ pub fn aggregate_function(
     returns: FieldRef,
     is_by_row: bool,
 ) -> PyResult<AggregateFunction<State>> {
-    for method in ["accumulate", "finish"] {
-        if !class.hasattr(method)? {
-            return Err(invalid(format!("the aggregate {name} has no method {method}")));
-        }
-    }
     let (can_combine, can_subtract) = (class.hasattr("combine")?, class.hasattr("subtract")?);
     let new = {
         let class: Py<PyAny> = class.clone().unbind();
@@ -54,7 +49,7 @@ fn accumulate(state: &mut State, arguments: &[ArrayRef], is_by_row: bool) -> Res
     with_python(|py| {
         let method = state.bind(py).getattr("accumulate")?;
         if !is_by_row {
-            let arrays = arguments.iter().map(|values| python_array(py, values, ""));
+            let arrays = arguments.iter().map(|values| python_array(py, values));
             method.call1(PyTuple::new(py, arrays.collect::<PyResult<Vec<_>>>()?)?)?;
             return Ok(());
         }

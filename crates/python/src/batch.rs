@@ -99,8 +99,8 @@ pub struct Array {
 }
 
 impl Array {
-    pub fn of(values: ArrayRef, name: &str) -> Array {
-        let field = Arc::new(Field::new(name, values.data_type().clone(), true));
+    pub fn of(values: ArrayRef) -> Array {
+        let field = Arc::new(Field::new("", values.data_type().clone(), true));
         Array { values, field }
     }
 }

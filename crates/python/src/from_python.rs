@@ -57,7 +57,7 @@ fn put_row<'py>(row: &Bound<'py, PyAny>, fields: &Fields, columns: &mut [Values<
         return Ok(());
     }
     let row = row.cast::<PySequence>().ok().filter(|row| !row.is_instance_of::<PyString>());
-    let row = row.ok_or_else(|| invalid("a row is a tuple, a list or a dict"))?;
+    let row = row.ok_or_else(|| invalid("a row is a tuple, a list or a dict; one row alone is put in a list"))?;
     if row.len()? != fields.len() {
         return Err(invalid(format!("a row has {} values, not {}", fields.len(), row.len()?)));
     }

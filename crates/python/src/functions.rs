@@ -32,20 +32,31 @@ pub fn with_python<T>(body: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T,
 
 /// The types in which a function gets its arguments: those that pyarrow computes with, which has few functions of views.
 pub fn argument_types(schema: &SchemaRef) -> Vec<DataType> {
-    schema.fields().iter().map(|field| plain_type(field.data_type())).collect()
+    let of = |field: &FieldRef| match field.data_type() {
+        // The parts of nested values are the engine's, and converted where they are passed.
+        nested if nested.is_nested() => nested.clone(),
+        other => plain_type(other),
+    };
+    schema.fields().iter().map(of).collect()
 }
 
+/// The type with strings in place of views of strings.
 fn plain_type(data_type: &DataType) -> DataType {
+    let plain = |part: &FieldRef| Arc::new(part.as_ref().clone().with_data_type(plain_type(part.data_type())));
     match data_type {
         DataType::Utf8View => DataType::Utf8,
         DataType::BinaryView => DataType::Binary,
+        DataType::List(item) => DataType::List(plain(item)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain).collect()),
+        DataType::Map(entries, is_sorted) => DataType::Map(plain(entries), *is_sorted),
         other => other.clone(),
     }
 }
 
 /// An array as functions get it: of pyarrow where that is installed.
-pub fn python_array<'py>(py: Python<'py>, values: &ArrayRef, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    let array = Bound::new(py, Array::of(values.clone(), name))?.into_any();
+pub fn python_array<'py>(py: Python<'py>, values: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
+    let values = cast(values, &plain_type(values.data_type())).map_err(|error| invalid(error.to_string()))?;
+    let array = Bound::new(py, Array::of(values))?.into_any();
     match py.import(intern!(py, "pyarrow")) {
         Ok(pyarrow) => pyarrow.call_method1(intern!(py, "array"), (array,)),
         Err(_) => Ok(array),
@@ -76,7 +87,7 @@ impl Function {
     }
 
     fn of_columns<'py>(&self, py: Python<'py>, arguments: &[ArrayRef]) -> PyResult<Bound<'py, PyAny>> {
-        let arrays = arguments.iter().map(|values| python_array(py, values, ""));
+        let arrays = arguments.iter().map(|values| python_array(py, values));
         self.function.bind(py).call1(PyTuple::new(py, arrays.collect::<PyResult<Vec<_>>>()?)?)
     }
 
