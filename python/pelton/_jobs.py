@@ -40,7 +40,7 @@ class Job:
 
     @property
     def state(self) -> str:
-        """RUNNING, FINISHED, FAILED or STOPPED."""
+        """RUNNING, FINISHED, FAILED, STOPPED or ALTERED."""
         return self._native.state
 
     @property
