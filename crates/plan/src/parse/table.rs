@@ -374,7 +374,7 @@ fn check(definition: &TableDefinition, primary_key: &[Named]) -> Result<(), Plan
     for column in primary_key {
         exists(&column.name, column.place, "the primary key")?;
     }
-    check_partition_keys(definition, &exists)?;
+    check_partition_keys(definition, exists)?;
     let Some(watermark) = &definition.watermark else { return Ok(()) };
     exists(&watermark.column, watermark.place, "the watermark")?;
     let column = definition.columns.iter().find(|column| column.name == watermark.column);
@@ -403,7 +403,7 @@ fn check(definition: &TableDefinition, primary_key: &[Named]) -> Result<(), Plan
 /// Columns by which a table is partitioned are stored, each once.
 fn check_partition_keys(
     definition: &TableDefinition,
-    exists: &dyn Fn(&str, Option<Place>, &str) -> Result<(), PlanError>,
+    exists: impl Fn(&str, Option<Place>, &str) -> Result<(), PlanError>,
 ) -> Result<(), PlanError> {
     for (index, Named { name, place }) in definition.partition_keys.iter().enumerate() {
         exists(name, *place, "PARTITIONED BY")?;
