@@ -87,9 +87,9 @@ fn a_file_ends_when_it_is_old_also_where_no_rows_come() {
     let policy =
         ["format=csv", "sink.rolling-policy.rollover-interval=20 ms", "sink.rolling-policy.check-interval=5 ms"];
     let mut sink = open_sink(&numbers(&directory, "", &policy)).unwrap();
+    let (began, mut flushed) = (Instant::now(), 0);
     sink.write(&batch(0, 2)).unwrap();
     assert!(names(&directory).is_empty());
-    let (began, mut flushed) = (Instant::now(), 0);
     while let Some(wait) = sink.flush_again() {
         assert!(wait <= Duration::from_millis(5));
         std::thread::sleep(wait);

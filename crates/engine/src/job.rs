@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use pelton_connectors::Conditions;
 use pelton_data::Micros;
@@ -312,7 +312,11 @@ impl Job {
     pub fn wait_for(&self, timeout: Duration) -> bool {
         let Some(handle) = self.handle() else { return true };
         // A timeout beyond what a clock can count is for ever.
-        handle.wait_for(timeout.min(WAIT_MAX)) && self.state() != JobState::Running
+        let (began, timeout) = (Instant::now(), timeout.min(WAIT_MAX));
+        let writes_no_more = |checkpoints: &Watched| checkpoints.wait_for_end(timeout.saturating_sub(began.elapsed()));
+        handle.wait_for(timeout)
+            && self.0.description.checkpoints.as_ref().is_none_or(writes_no_more)
+            && self.state() != JobState::Running
     }
 
     /// What runs, as long as it does.
@@ -377,6 +381,8 @@ impl Job {
         let mut stage = self.stage();
         if let Stage::Running { program, .. } = &*stage
             && program.run.is_over()
+            // A checkpoint that is still written is its own.
+            && self.0.description.checkpoints.as_ref().is_none_or(|checkpoints| checkpoints.wait_for_end(Duration::ZERO))
         {
             let handle = &program.run;
             let error = handle.failure();

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -291,9 +292,9 @@ impl Query {
 impl Drop for Query {
     fn drop(&mut self) {
         drop(self.run.take());
-        // A job that has ended lets go of what ran.
+        // A job that has ended lets go of what ran, behind a checkpoint that is written.
         if let Some(job) = &self.job {
-            job.state();
+            job.wait_for(Duration::MAX);
         }
     }
 }

@@ -42,6 +42,7 @@ impl Coordinator {
             if self.run.failure().is_some() || !self.run.was_stopped() {
                 (self.ended)();
             }
+            self.watched.end();
         });
         started.map(drop).map_err(|error| Error::Usage(format!("no thread for checkpoints: {error}")))
     }

@@ -1,6 +1,6 @@
 //! The checkpoints of a job that runs, as others see them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// What has become of the checkpoints of a job.
@@ -39,12 +39,20 @@ pub struct LastCheckpoint {
 
 /// The checkpoints of a job that runs, as others see them.
 #[derive(Clone, Default)]
-pub(crate) struct Watched(Arc<Mutex<Progress>>);
+pub(crate) struct Watched(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
 
 #[derive(Default)]
 pub(super) struct Progress {
     pub status: CheckpointStatus,
     pub wanted: Wanted,
+    /// Nothing more is written.
+    pub has_ended: bool,
 }
 
 /// Which checkpoint is to be a savepoint.
@@ -81,7 +89,20 @@ impl Watched {
         self.lock().wanted == Wanted::Savepoint
     }
 
+    /// Says that nothing more is written.
+    pub(super) fn end(&self) {
+        self.lock().has_ended = true;
+        self.0.changed.notify_all();
+    }
+
+    /// Waits until nothing more is written, but not for longer than that. Returns whether it is so: before, another job must not go on from these checkpoints.
+    pub fn wait_for_end(&self, timeout: Duration) -> bool {
+        let is_running = |progress: &mut Progress| !progress.has_ended;
+        let waited = self.0.changed.wait_timeout_while(self.lock(), timeout, is_running);
+        waited.unwrap_or_else(PoisonError::into_inner).0.has_ended
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
