@@ -47,6 +47,10 @@ impl<F: FnMut(Read, usize) -> Result<Read, SourceError> + Send> Source for Wrapp
         self.source.completed()
     }
 
+    fn commit(&mut self, positions: &[Option<Position>]) {
+        self.source.commit(positions);
+    }
+
     fn seek(&mut self, partition: usize, position: Position) {
         self.source.seek(partition, position);
     }

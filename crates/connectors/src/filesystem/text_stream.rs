@@ -196,7 +196,7 @@ impl TextStream {
             TextStream::Unopened(file, from) | TextStream::Opening(file, _, from) if !file.is_live => {
                 Some(from.unwrap_or_default())
             }
-            TextStream::Open(file) if file.is_regular => Some(Position { row: file.line, byte: file.byte }),
+            TextStream::Open(file) if file.is_regular => Some(Position { row: file.line, byte: file.byte, end: None }),
             _ => None,
         }
     }

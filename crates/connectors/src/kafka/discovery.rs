@@ -82,6 +82,16 @@ pub(super) struct Found {
     pub(super) stop: Option<i64>,
 }
 
+/// A partition that an earlier run has read.
+#[derive(Debug, Clone)]
+pub(super) struct Resumed {
+    pub(super) partition: TopicPartition,
+    /// The offset of the next message; without it, the partition has ended.
+    pub(super) next: Option<i64>,
+    /// As [`Found::stop`].
+    pub(super) stop: Option<i64>,
+}
+
 /// The partitions that were found, in order, or why there are none.
 pub(super) type Finding = Result<Vec<Found>, String>;
 
@@ -93,8 +103,8 @@ pub(super) struct Discovery {
     pub(super) findings: Sender<Finding>,
     pub(super) bell: Arc<Bell>,
     pub(super) condition: Condition,
-    /// Partitions that an earlier run has read, which are the first, and the next offset of each; without one it has ended.
-    pub(super) resumed: Vec<(TopicPartition, Option<i64>)>,
+    /// Partitions that an earlier run has read, which are the first.
+    pub(super) resumed: Vec<Resumed>,
 }
 
 impl Discovery {
@@ -194,7 +204,7 @@ struct Search {
     consumer: Arc<BaseConsumer<Context>>,
     properties: Properties,
     known: BTreeSet<TopicPartition>,
-    resumed: Vec<(TopicPartition, Option<i64>)>,
+    resumed: Vec<Resumed>,
 }
 
 impl Search {
@@ -203,13 +213,20 @@ impl Search {
         new.retain(|found| !self.known.contains(found));
         let mut all = Vec::with_capacity(new.len());
         if self.known.is_empty() {
-            for (partition, next) in &self.resumed {
+            for Resumed { partition, next, stop } in &self.resumed {
                 if !new.remove(partition) && next.is_some() {
                     return Err(format!("{partition} was read in part, and is not there any more"));
                 }
-                // One that has ended is not fetched: nothing of it is before its stop.
-                let start = next.unwrap_or(0);
-                all.push(Found { partition: partition.clone(), start, stop: next.is_none().then_some(0) });
+                let (start, stop) = match next {
+                    Some(next) => (*next, stop.filter(|_| self.plan.bounds.is_some())),
+                    // One that has ended is not fetched: nothing of it is before its stop.
+                    None => (0, Some(0)),
+                };
+                all.push(Found { partition: partition.clone(), start, stop });
+            }
+            if self.plan.bounds.is_some() && !self.resumed.is_empty() {
+                // The table ends where it did when the earlier run began.
+                new.clear();
             }
         }
         // Of a partition that has appeared since others were read, nothing is left out.

@@ -7,14 +7,14 @@ use std::time::Duration;
 use pelton_runtime::source::{Position, Read, Source, SourceError};
 use rdkafka::Message;
 use rdkafka::consumer::base_consumer::PartitionQueue;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::client::{Context, Properties, problem, refused};
-use super::discovery::{Discovery, Finding, Found, Plan, TopicPartition};
+use super::discovery::{Discovery, Finding, Found, Plan, Resumed, TopicPartition};
 use super::messages::{MessageChunk, MessageReading};
 use super::offsets::Bounds;
 use crate::io::inbox::Bell;
@@ -59,7 +59,9 @@ pub(super) struct KafkaSource {
     chunk_messages_max: usize,
     bell: Arc<Bell>,
     /// Partitions of an earlier run that this one goes on with, until they are assigned: each has the place that it will have.
-    resumed: Vec<(TopicPartition, Option<i64>)>,
+    resumed: Vec<Resumed>,
+    /// Whether the offsets of checkpoints are committed, as there is a group.
+    commits_offsets: bool,
     /// Looks for partitions, from the first read on.
     discovery: Option<Discovery>,
     findings: Receiver<Finding>,
@@ -120,6 +122,7 @@ pub(super) fn open(
         chunk_messages_max: request.block_rows.saturating_mul(CHUNK_BLOCKS),
         bell,
         resumed: Vec::new(),
+        commits_offsets: properties.get("group.id").is_some(),
         discovery: Some(discovery),
         findings,
     })
@@ -165,10 +168,9 @@ impl Source for KafkaSource {
     fn partition_name(&self, partition: usize) -> Cow<'_, str> {
         match self.partitions.get(partition) {
             Some(partition) => Cow::Owned(name(&partition.topic, partition.number)),
-            None => self
-                .resumed
-                .get(partition)
-                .map_or(Cow::Borrowed(""), |(partition, _)| Cow::Owned(name(&partition.topic, partition.partition))),
+            None => self.resumed.get(partition).map_or(Cow::Borrowed(""), |Resumed { partition, .. }| {
+                Cow::Owned(name(&partition.topic, partition.partition))
+            }),
         }
     }
 
@@ -176,18 +178,38 @@ impl Source for KafkaSource {
     fn resume(&mut self, name: &str, position: Option<Position>) -> bool {
         let Some((topic, number)) = name.rsplit_once('/') else { return false };
         let Ok(number) = number.parse() else { return false };
-        let offset = position.map(|position| i64::try_from(position.row).unwrap_or(i64::MAX));
-        self.resumed.push((TopicPartition { topic: topic.to_owned(), partition: number }, offset));
+        let offset = |number| i64::try_from(number).unwrap_or(i64::MAX);
+        self.resumed.push(Resumed {
+            partition: TopicPartition { topic: topic.to_owned(), partition: number },
+            next: position.map(|position| offset(position.row)),
+            stop: position.and_then(|position| position.end).map(offset),
+        });
         true
     }
 
     fn position(&self, partition: usize) -> Option<Position> {
-        let next = match self.partitions.get(partition) {
-            Some(partition) => partition.next,
+        let (next, stop) = match self.partitions.get(partition) {
+            Some(partition) => (partition.next, partition.stop),
             // It has not been found again yet.
-            None => self.resumed.get(partition)?.1?,
+            None => self.resumed.get(partition).and_then(|resumed| Some((resumed.next?, resumed.stop)))?,
         };
-        Some(Position::of_row(next.unsigned_abs()))
+        Some(Position { end: stop.map(i64::unsigned_abs), ..Position::of_row(next.unsigned_abs()) })
+    }
+
+    /// Commits offsets in the group of the table, for those who watch it. Nothing depends on them: where that fails, the next checkpoint does.
+    fn commit(&mut self, positions: &[Option<Position>]) {
+        if !self.commits_offsets {
+            return;
+        }
+        let mut list = TopicPartitionList::new();
+        for (partition, position) in self.partitions.iter().zip(positions) {
+            let Some(next) = position.and_then(|position| i64::try_from(position.row).ok()) else { continue };
+            // A partition is in the list once.
+            let _ = list.add_partition_offset(&partition.topic, partition.number, Offset::Offset(next));
+        }
+        if list.count() > 0 {
+            let _ = self.consumer.commit(&list, CommitMode::Async);
+        }
     }
 }
 

@@ -54,7 +54,7 @@ impl RunHandle {
         }
     }
 
-    /// Commits what sinks had prepared at a cut, which cannot be lost any more. A sink that cannot fails the run.
+    /// Commits what sinks had prepared at a cut, which cannot be lost any more, and tells sources of it. A sink that cannot fails the run.
     pub fn commit(&self, snapshot: &RunSnapshot) {
         for (index, prepared) in snapshot.sinks.iter().enumerate() {
             let Some(prepared) = &prepared.prepared else { continue };
@@ -65,6 +65,13 @@ impl RunHandle {
                 let sink = self.0.graph.sinks[index].name.clone();
                 self.0.state().fail(RunError::Sink { sink, error });
                 self.0.waker.wake();
+            }
+        }
+        for (index, source) in snapshot.sources.iter().enumerate() {
+            let positions: Vec<_> = source.partitions.iter().map(|partition| partition.position).collect();
+            let mut source = self.0.sources[index].lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(source) = source.as_mut() {
+                source.commit(&positions);
             }
         }
     }

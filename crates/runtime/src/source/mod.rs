@@ -70,6 +70,9 @@ pub trait Source: Send {
         true
     }
 
+    /// Learns that a checkpoint is complete in which each partition was at a position: others may be told how far the input has been read.
+    fn commit(&mut self, _positions: &[Option<Position>]) {}
+
     /// Goes on at a position of a partition of the same input, from which another source may come that reads other columns of it. Called before anything is read, and only
     /// where [`Source::position`] has one.
     fn seek(&mut self, _partition: usize, _position: Position) {
@@ -107,12 +110,15 @@ pub struct Position {
     pub row: u64,
     /// Of a file, the number of bytes before it, of what is compressed behind decompression. Otherwise 0.
     pub byte: u64,
+    /// Of a log whose end was found when reading began, the row before which it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<u64>,
 }
 
 impl Position {
     /// In front of a row that is found by its number.
     pub fn of_row(row: u64) -> Position {
-        Position { row, byte: 0 }
+        Position { row, ..Position::default() }
     }
 }
 
