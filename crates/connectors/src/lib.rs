@@ -4,7 +4,8 @@
 //! [`TableRequest`] into something the runtime takes bytes from, chunk by chunk, and whose chunks any worker decodes into
 //! columns; [`open_sink`] into something that encodes and writes result rows.
 //!
-//! In reading order: [`options`] (what a table's options say), `table` (what a connector is told of a table), [`filesystem`] (files in and out), `generated` (what the
+//! In reading order: [`options`] (what a table's options say), `table` (what a connector is told of a table), `job_transaction` (how a job writes exactly once in
+//! transactions), [`filesystem`] (files in and out), `generated` (what the
 //! generators share) with [`nexmark`], [`hdes`], [`ysb`] and [`datagen`], [`replay`] (any source again and again, from memory), [`mod@print`],
 //! [`blackhole`], `io` (how network clients meet the workers), [`tcp`] and [`kafka`].
 
@@ -20,6 +21,8 @@ mod error;
 pub mod options;
 
 mod condition;
+
+mod job_transaction;
 
 mod table;
 
@@ -66,9 +69,10 @@ mod testing;
 pub use condition::Conditions;
 pub use error::ConnectorError;
 pub use format::on_error::OnError;
+pub use job_transaction::{JobTransaction, TransactionOutcome};
 use options::Options;
 use replay::{Replay, ReplaySource};
-pub use table::{Declared, Host, TableRequest, TextLength};
+pub use table::{CommittingJob, Declared, Host, TableRequest, TextLength};
 use table::{Open, Opening};
 
 /// Of a table whose partitions are those of a topic: often some of them have no rows.
@@ -110,7 +114,12 @@ pub fn is_read_on(options: &BTreeMap<String, String>) -> bool {
 
 /// Whether a table with these options gets each row of a job with checkpoints once, and not again after a failure.
 pub fn commits_rows(options: &BTreeMap<String, String>) -> bool {
-    Connector::of(&Options::new(options)).is_ok_and(|connector| connector == Connector::Filesystem)
+    let options = Options::new(options);
+    match Connector::of(&options) {
+        Ok(Connector::Filesystem) => true,
+        Ok(Connector::Kafka) => kafka::commits_rows(&options),
+        Ok(_) | Err(_) => false,
+    }
 }
 
 impl Connector {

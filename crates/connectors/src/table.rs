@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_data::TimeColumn;
@@ -11,6 +12,7 @@ use pelton_runtime::source::Source;
 
 use crate::condition::Conditions;
 use crate::error::ConnectorError;
+use crate::job_transaction::JobTransaction;
 use crate::options::Options;
 
 /// One use of a table, as a source or as a sink.
@@ -56,10 +58,21 @@ pub struct Host {
     pub waker: Option<Waker>,
     /// What rows are charged to that a table keeps in memory.
     pub budget: Budget,
-    /// The name of the job whose checkpoints commit what its sinks have written. Without checkpoints rows are visible when the sink ends.
-    pub committed_by: Option<Arc<str>>,
+    /// The job whose checkpoints commit what its sinks have written. Without checkpoints rows are visible when the sink ends.
+    pub committed_by: Option<CommittingJob>,
     /// Where its tables say what keeps them from being read or written just now.
     pub conditions: Conditions,
+}
+
+/// A job whose checkpoints commit what its sinks have written.
+#[derive(Debug, Clone)]
+pub struct CommittingJob {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Between two checkpoints; without it there is only that at the end.
+    pub interval: Option<Duration>,
+    /// The transaction of what it writes to Kafka exactly once.
+    pub transaction: JobTransaction,
 }
 
 /// How many characters strings of a type have.

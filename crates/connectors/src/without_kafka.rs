@@ -24,6 +24,10 @@ pub(crate) fn begins_now(_: &Options) -> bool {
     false
 }
 
+pub(crate) fn commits_rows(_: &Options) -> bool {
+    false
+}
+
 pub(crate) fn source<'a>(_: &'a TableRequest, _: &'a Options) -> Result<Opening<'a>, ConnectorError> {
     Err(absent())
 }

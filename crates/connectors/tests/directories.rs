@@ -8,14 +8,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringViewArray};
-use pelton_connectors::{Host, TableRequest, open_sink};
+use pelton_connectors::{CommittingJob, Host, JobTransaction, TableRequest, open_sink};
 use pelton_runtime::sink::Sink;
 use support::{Directory, options, read, request, rows, schema};
 
 /// A table of a column of numbers in a directory, whose job has checkpoints if it has a name.
 fn numbers(directory: &Directory, job: &str, pairs: &[&str]) -> TableRequest {
     let path = directory.path().join("out");
-    let committed_by = (!job.is_empty()).then(|| job.into());
+    let committed_by = (!job.is_empty()).then(|| CommittingJob {
+        name: job.into(),
+        interval: None,
+        transaction: JobTransaction::default(),
+    });
     let host = Host { committed_by, ..Host::default() };
     TableRequest { host, ..request(schema("n BIGINT"), options(path.to_str().unwrap(), pairs)) }
 }

@@ -91,7 +91,7 @@ impl Surroundings<'_> {
 
     /// What the tables of a query have of them.
     fn host(&self, waker: &Waker) -> Host {
-        let committed_by = self.checkpointed.map(|job| job.name.clone());
+        let committed_by = self.checkpointed.map(Checkpointed::committing);
         let conditions = self.conditions.clone();
         Host { waker: Some(waker.outside()), budget: self.budget.clone(), committed_by, conditions }
     }

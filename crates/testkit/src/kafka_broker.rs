@@ -60,6 +60,7 @@ auto.create.topics.enable=false
 offsets.topic.num.partitions=4
 transaction.state.log.num.partitions=4
 log.segment.bytes=67108864
+transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 num.network.threads=2
 num.io.threads=2
 ";
@@ -246,9 +247,27 @@ impl Broker {
         for partition in 0..self.partitions(&consumer, topic) {
             list.add_partition(topic, partition);
         }
-        let committed = consumer.committed_offsets(list, REQUEST_MAX).expect("the broker answers");
+        let began = Instant::now();
+        // The first group of a broker has no coordinator at once.
+        let committed = loop {
+            match consumer.committed_offsets(list.clone(), REQUEST_MAX) {
+                Ok(committed) => break committed,
+                Err(error) => assert!(began.elapsed() < REQUEST_MAX, "the broker answers: {error}"),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        };
         let offset = |offset| if let Offset::Offset(offset) = offset { offset } else { -1 };
         committed.elements().iter().map(|element| offset(element.offset())).collect()
+    }
+
+    /// Has brokers forget a group and its offsets.
+    ///
+    /// # Panics
+    /// Where the broker does not.
+    pub fn delete_group(&self, group: &str) {
+        let options = AdminOptions::new().operation_timeout(Some(REQUEST_MAX));
+        let deleted = futures_executor::block_on(self.admin().delete_groups(&[group], &options));
+        deleted.expect("the broker answers").into_iter().for_each(|group| drop(group.expect("the group is there")));
     }
 
     fn partitions(&self, consumer: &BaseConsumer, topic: &str) -> i32 {

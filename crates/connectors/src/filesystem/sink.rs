@@ -56,7 +56,7 @@ pub(super) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
         return Ok(Box::new(move || open_file(request, Path::new(local), &format)));
     }
     let policy = RollingPolicy::of(options, &format)?;
-    let job = request.host.committed_by.clone();
+    let job = request.host.committed_by.as_ref().map(|job| job.name.clone());
     let keys = PartitionKeys::of(request);
     let schema = keys.as_ref().map_or_else(|| request.schema.clone(), |keys| keys.data_schema(&request.schema));
     Ok(Box::new(move || {

@@ -17,6 +17,9 @@ const PREFIX: &str = "properties.";
 /// The group of a table that names none: offsets are not committed in it.
 const GROUP_DEFAULT: &str = "pelton";
 
+/// Properties that concern reading only.
+const OF_READERS: [&str; 4] = ["group.id", "auto.offset.reset", "isolation.level", "enable.auto.commit"];
+
 /// What a table says about the cluster's clients.
 #[derive(Debug, Clone)]
 pub(super) struct Properties(BTreeMap<String, String>);
@@ -69,6 +72,13 @@ impl Properties {
             config.set(name, value);
         }
         config
+    }
+
+    /// The name of the first property that others have another value of, for writing.
+    pub(super) fn first_difference(&self, other: &Properties) -> Option<String> {
+        let names = self.0.keys().chain(other.0.keys()).filter(|name| !OF_READERS.contains(&name.as_str()));
+        let mut differing = names.filter(|name| self.get(name) != other.get(name));
+        differing.next().map(|name| format!("{PREFIX}{name}"))
     }
 
     pub(super) fn group(&self) -> &str {

@@ -58,6 +58,39 @@ impl Patience {
             backoff_max: options.or_default("connect.backoff-max", backoff_max, parse_duration),
         })
     }
+
+    /// Does something until it is done, has failed for good, or was tried often enough.
+    pub(super) fn tried<T>(&self, attempt: impl Fn() -> Result<T, Failed>) -> Result<T, String> {
+        let (mut backoff, mut attempts) = (BACKOFF_MIN, 0);
+        loop {
+            let Failed { problem, is_final } = match attempt() {
+                Ok(done) => return Ok(done),
+                Err(failed) => failed,
+            };
+            attempts += 1;
+            if is_final {
+                return Err(problem);
+            }
+            if attempts > self.retries_max {
+                return Err(given_up(&problem, attempts));
+            }
+            std::thread::sleep(backoff.min(self.backoff_max));
+            backoff *= 2;
+        }
+    }
+}
+
+/// An attempt that has failed.
+pub(super) struct Failed {
+    pub(super) problem: String,
+    /// Whether others would as well.
+    pub(super) is_final: bool,
+}
+
+/// What is said of something that was tried often enough.
+fn given_up(problem: &str, attempts: u32) -> String {
+    let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
+    format!("{problem}; it was tried {times}, as 'connect.retries-max' says")
 }
 
 /// A partition of a topic.
@@ -186,11 +219,10 @@ impl Discovery {
             self.condition.set(&problem);
             attempts += 1;
             if attempts > retries_max {
-                let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
                 // What a broker said last tells more than that a request was not answered.
                 let reason = self.consumer.context().0.take_error();
                 let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
-                return Err(format!("{problem}{reason}; it was tried {times}, as 'connect.retries-max' says"));
+                return Err(given_up(&format!("{problem}{reason}"), attempts));
             }
             sleep(backoff.min(backoff_max)).await;
             backoff *= 2;

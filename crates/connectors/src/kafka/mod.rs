@@ -1,7 +1,8 @@
 //! Apache Kafka: `'connector' = 'kafka'`, with the options of Flink's connector.
 //!
 //! librdkafka fetches and sends on threads of its own. A worker takes the messages of a partition out of that partition's queue ([`source`]), and any worker decodes them
-//! ([`messages`]). A task of the network runtime looks for brokers, topics and partitions ([`discovery`]). [`sink`] hands rows to librdkafka's queue.
+//! ([`messages`]). A task of the network runtime looks for brokers, topics and partitions ([`discovery`]). [`sink`] hands rows to librdkafka's queue ([`producer`]), in a
+//! [`transaction`] where they are written exactly once.
 
 mod client;
 
@@ -13,9 +14,13 @@ mod metadata;
 
 mod offsets;
 
+mod producer;
+
 mod sink;
 
 mod source;
+
+mod transaction;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use std::sync::Arc;
@@ -172,18 +177,17 @@ pub(crate) fn begins_now(options: &Options) -> bool {
     matches!(Startup::of(options), Ok(Startup::Latest))
 }
 
+/// Whether rows of a table are written exactly once by a job that has checkpoints.
+pub(crate) fn commits_rows(options: &Options) -> bool {
+    matches!(sink::is_exactly_once(options), Ok(Some(true)))
+}
+
 /// Options that concern writing only, of a table that is read.
 const SINK_OPTIONS: [&str; 3] = ["sink.partitioner", "sink.delivery-guarantee", "sink.transactional-id-prefix"];
 
 /// Options that concern reading only, of a table that is written.
-const SCAN_OPTIONS: [&str; 6] = [
-    "topic-pattern",
-    "scan.topic-partition-discovery.interval",
-    "connect.retries-max",
-    "connect.backoff-max",
-    "on-error",
-    "on-error.dead-letter-table",
-];
+const SCAN_OPTIONS: [&str; 4] =
+    ["topic-pattern", "scan.topic-partition-discovery.interval", "on-error", "on-error.dead-letter-table"];
 
 /// Makes options known that have no effect here.
 fn acknowledge(options: &Options, names: &[&str]) {

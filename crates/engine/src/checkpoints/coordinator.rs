@@ -3,10 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use pelton_connectors::JobTransaction;
 use pelton_runtime::checkpoint::{CutError, Outputs};
 use pelton_runtime::run::{RunError, RunHandle};
 
-use super::history::Checkpoints;
+use super::history::{Checkpoints, Transaction, Undone};
 use super::manifest::{CheckpointKind, JobStage};
 use super::watched::{LastCheckpoint, Wanted, Watched};
 use crate::error::Error;
@@ -19,6 +20,8 @@ pub(crate) struct Coordinator {
     pub checkpoints: Checkpoints,
     /// Between the beginnings of two checkpoints; without one there is only that at the end.
     pub interval: Option<Duration>,
+    /// In which the job writes rows to Kafka exactly once.
+    pub transaction: JobTransaction,
     pub run: RunHandle,
     pub watched: Watched,
     pub ended: Ended,
@@ -86,11 +89,18 @@ impl Coordinator {
             Ok(cut) => cut,
             // It is told as the error of the job.
             Err(CutError::Ended) => return false,
-            Err(error) => return self.failed(error.to_string()),
+            Err(error) => {
+                self.transaction.reopen();
+                return self.failed(error.to_string());
+            }
         };
         let pause = began.elapsed();
         let created_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
-        let written = self.checkpoints.write(&cut, (kind, stage), created_ms);
+        // Who ends a job does not wait for brokers.
+        let is_over = || self.run.wait_for_outputs(Duration::ZERO) == Outputs::Ended;
+        let commit = |id| self.transaction.commit(id, &is_over);
+        let transaction = self.transaction.prepared().map(|prepared| Transaction { prepared, commit: &commit });
+        let written = self.checkpoints.write(&cut, (kind, stage), created_ms, transaction);
         if written.is_ok() {
             self.run.commit(&cut);
         }
@@ -111,7 +121,17 @@ impl Coordinator {
                 });
                 true
             }
-            Err(error) => self.failed(error.to_string()),
+            Err(Undone::Unwritten(error)) => {
+                self.transaction.reopen();
+                self.failed(error.to_string())
+            }
+            Err(Undone::Incomplete(error)) => self.failed(error.to_string()),
+            Err(Undone::Uncommitted(error)) => {
+                let sink = self.transaction.table().unwrap_or_default();
+                let problem = error.to_string();
+                self.run.fail(RunError::Sink { sink, error });
+                self.failed(problem)
+            }
         }
     }
 

@@ -1,4 +1,9 @@
 //! The checkpoints of one job in their store.
+//!
+//! A checkpoint is complete with its manifest. Where the job writes rows in a transaction, the manifest is written twice: before that is committed, under the name of a pending
+//! checkpoint, and behind it. A job that goes on finds out first what has become of a pending one ([`pending`]).
+
+mod pending;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,6 +15,7 @@ use super::manifest::{self, CheckpointKind, JobStage, Manifest, Piece};
 use super::parts::ProgramParts;
 use super::restore_from::RestoreFrom;
 use super::store::CheckpointStore;
+pub(crate) use pending::{Transaction, Undone};
 
 /// Bytes of a piece of state at most: one of many pieces that is unchanged is not written again.
 const PIECE_BYTES_MAX: usize = 4 << 20;
@@ -63,8 +69,8 @@ impl Checkpoints {
             pieces_of: BTreeMap::new(),
         };
         let names = checkpoints.names()?;
-        checkpoints.last_id =
-            names.iter().filter_map(|name| manifest::id_of(name)).map(|(_, id)| id).max().unwrap_or(0);
+        let id_of = |name: &String| manifest::id_of(name).or_else(|| manifest::pending_id_of(name));
+        checkpoints.last_id = names.iter().filter_map(id_of).map(|(_, id)| id).max().unwrap_or(0);
         checkpoints.pieces = names.into_iter().filter(|name| name.starts_with("state-")).collect();
         Ok(checkpoints)
     }
@@ -119,30 +125,43 @@ impl Checkpoints {
         Ok(found)
     }
 
-    /// Writes a checkpoint, and removes those that are not kept any longer.
+    /// Writes a checkpoint, and removes those that are not kept any longer. Where there is a transaction, it is committed in between.
     ///
     /// # Errors
-    /// Where it cannot be written: those before it are there still.
+    /// How far it came. The checkpoints before it are there still.
     pub fn write(
         &mut self,
         run: &RunSnapshot,
         kind: (CheckpointKind, JobStage),
         created_ms: i64,
-    ) -> Result<Written, CheckpointError> {
-        let written = self.try_write(run, kind, created_ms);
-        if written.is_err() {
-            // What is in the store may not be what it was.
-            let names = self.names().unwrap_or_default();
-            self.pieces = names.into_iter().filter(|name| name.starts_with("state-")).collect();
+        transaction: Option<Transaction<'_>>,
+    ) -> Result<Written, Undone> {
+        let prepared = transaction.as_ref().map(|transaction| transaction.prepared.clone());
+        let written = match self.write_manifest(run, kind, created_ms, prepared) {
+            Ok(written) => written,
+            Err(error) => {
+                // What is in the store may not be what it was.
+                let names = self.names().unwrap_or_default();
+                self.pieces = names.into_iter().filter(|name| name.starts_with("state-")).collect();
+                return Err(Undone::Unwritten(error));
+            }
+        };
+        if let Some(transaction) = transaction {
+            (transaction.commit)(written.id).map_err(Undone::Uncommitted)?;
+            self.complete(kind.0, written.id).map_err(Undone::Incomplete)?;
         }
-        written
+        // What cannot be removed takes room, and nothing else.
+        let _ = self.remove_old();
+        Ok(written)
     }
 
-    fn try_write(
+    /// Writes state, and the manifest, which is that of a pending checkpoint where there is a transaction.
+    fn write_manifest(
         &mut self,
         run: &RunSnapshot,
         (kind, stage): (CheckpointKind, JobStage),
         created_ms: i64,
+        transaction: Option<String>,
     ) -> Result<Written, CheckpointError> {
         let (mut state_bytes, mut bytes_written) = (0, 0);
         let mut states = Vec::with_capacity(run.operators.len());
@@ -161,6 +180,10 @@ impl Checkpoints {
             states.push(pieces);
         }
         let id = self.last_id + 1;
+        let name = match transaction {
+            None => manifest::name_of(kind, id),
+            Some(_) => manifest::pending_name_of(kind, id),
+        };
         let manifest = Manifest {
             format: manifest::FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -170,21 +193,21 @@ impl Checkpoints {
             statement: self.statement.clone(),
             created_ms,
             stage,
+            transaction,
             parts: self.parts.clone(),
             run: run.without_state(),
             states,
         };
-        let (name, text) = (manifest.name(), manifest.to_text());
+        let text = manifest.to_text();
         self.store.put(&name, text.as_bytes()).map_err(|error| self.error(&name, error))?;
         self.last_id = id;
         self.pieces_of.insert(name, manifest.pieces());
-        // What cannot be removed takes room, and nothing else.
-        let _ = self.remove_old();
         Ok(Written { id, state_bytes, bytes_written: bytes_written + text.len() as u64 })
     }
 
     /// Removes checkpoints beyond those that are kept, and pieces that none has.
     fn remove_old(&mut self) -> Result<(), CheckpointError> {
+        self.remove_overtaken()?;
         let names = self.names()?;
         let mut ids: Vec<u64> = names
             .iter()
@@ -202,7 +225,7 @@ impl Checkpoints {
         let is_kept = |name: &String| match manifest::id_of(name) {
             Some((CheckpointKind::Checkpoint, id)) => oldest_kept.is_some_and(|oldest| id >= oldest),
             Some((CheckpointKind::Savepoint, _)) => true,
-            None => false,
+            None => manifest::pending_id_of(name).is_some(),
         };
         let kept: BTreeSet<&String> = names.iter().filter(|name| is_kept(name)).collect();
         self.pieces_of.retain(|name, _| kept.contains(name));

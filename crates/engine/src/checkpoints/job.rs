@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pelton_connectors::{CommittingJob, JobTransaction};
 use pelton_runtime::checkpoint::RunSnapshot;
 use pelton_runtime::run::RunHandle;
 
@@ -26,6 +27,9 @@ pub(crate) struct Checkpointed {
     pub interval: Option<Duration>,
     /// Whether it goes on from a checkpoint, or begins anew where there is none: what an earlier run has written behind that is removed.
     pub recovers: bool,
+    /// In which it writes rows to Kafka exactly once.
+    pub transaction: JobTransaction,
+    restore_from: Option<RestoreFrom>,
     /// The one that it goes on from, with its number as text.
     manifest: Option<(String, Manifest)>,
     /// Whether that may be one of another program, of which it keeps what it has as well.
@@ -63,23 +67,52 @@ impl Checkpointed {
             |error: io::Error| CheckpointError { place: directory.display().to_string(), problem: error.to_string() };
         let store = local_store(directory, name).map_err(failed)?;
         let checkpoints = Checkpoints::open(store, name, statement, settings.checkpoints_retained)?;
-        let manifest = match &settings.restore_from {
-            Some(from) => checkpoints.load(from)?.map(|manifest| (manifest.id.to_string(), manifest)),
-            None => None,
-        };
-        let recovers = settings.restore_from.is_some();
-        let is_altered = match (&settings.restore_from, &manifest) {
-            (Some(RestoreFrom::LatestBehind { altered_at, .. }), Some((_, manifest))) => manifest.id <= *altered_at,
-            _ => false,
-        };
-        Ok(Some(Checkpointed {
+        let mut job = Checkpointed {
             name: name.into(),
             checkpoints,
             interval: settings.checkpoint_interval,
-            recovers,
-            manifest,
-            is_altered,
-        }))
+            recovers: settings.restore_from.is_some(),
+            transaction: JobTransaction::default(),
+            restore_from: settings.restore_from.clone(),
+            manifest: None,
+            is_altered: false,
+        };
+        // Whether one counts that is pending is known when the tables are open.
+        if !job.checkpoints.has_pending()? {
+            job.load()?;
+        }
+        Ok(Some(job))
+    }
+
+    fn load(&mut self) -> Result<(), CheckpointError> {
+        let found = self.restore_from.as_ref().map(|from| self.checkpoints.load(from)).transpose()?.flatten();
+        self.is_altered = match (&self.restore_from, &found) {
+            (Some(RestoreFrom::LatestBehind { altered_at, .. }), Some(manifest)) => manifest.id <= *altered_at,
+            _ => false,
+        };
+        self.manifest = found.map(|manifest| (manifest.id.to_string(), manifest));
+        Ok(())
+    }
+
+    /// Finds out what has become of the transaction of an earlier run, and begins the first of this one: behind the opening of its tables, and before its first row.
+    ///
+    /// # Errors
+    /// Where brokers do not answer, or a checkpoint cannot be read or written.
+    pub fn begin_transactions(&mut self) -> Result<(), Error> {
+        let table = self.transaction.table();
+        let refused = |error| Error::Table { table: table.clone().unwrap_or_default(), place: None, error };
+        self.transaction.fence().map_err(refused)?;
+        if self.checkpoints.has_pending()? {
+            let outcome = |prepared: &str| self.transaction.outcome(prepared).map_err(refused);
+            self.checkpoints.resolve(self.restore_from.as_ref(), outcome)?;
+            self.load()?;
+        }
+        self.transaction.begin(self.checkpoints.last_id()).map_err(refused)
+    }
+
+    /// For its tables.
+    pub fn committing(&self) -> CommittingJob {
+        CommittingJob { name: self.name.clone(), interval: self.interval, transaction: self.transaction.clone() }
     }
 
     /// The checkpoint that it goes on from.
@@ -94,9 +127,9 @@ impl Checkpointed {
     /// Where the system has no thread.
     pub fn watch(self, (run, parts): (RunHandle, &ProgramParts), ended: Ended) -> Result<Watched, Error> {
         let watched = Watched::restored_from(self.manifest.map(|(_, manifest)| manifest.id));
-        let Checkpointed { checkpoints, interval, .. } = self;
+        let Checkpointed { checkpoints, interval, transaction, .. } = self;
         let checkpoints = checkpoints.of_program(parts.clone());
-        Coordinator { checkpoints, interval, run, watched: watched.clone(), ended }.start()?;
+        Coordinator { checkpoints, interval, transaction, run, watched: watched.clone(), ended }.start()?;
         Ok(watched)
     }
 }

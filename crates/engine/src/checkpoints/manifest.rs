@@ -46,6 +46,9 @@ pub(crate) struct Manifest {
     /// Milliseconds since 1970-01-01T00:00:00Z.
     pub created_ms: i64,
     pub stage: JobStage,
+    /// What tells whether the transaction was committed in which the job writes rows, and without which the checkpoint does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<String>,
     /// The parts of the program, as those of the run.
     pub parts: ProgramParts,
     /// What the run was, but for the state of operators.
@@ -75,11 +78,6 @@ impl Piece {
 }
 
 impl Manifest {
-    /// The name of its value.
-    pub fn name(&self) -> String {
-        name_of(self.kind, self.id)
-    }
-
     /// The names of the pieces that it needs.
     pub fn pieces(&self) -> Vec<String> {
         self.states.iter().flatten().map(|piece| piece.name.clone()).collect()
@@ -124,6 +122,19 @@ pub(super) fn name_of(kind: CheckpointKind, id: u64) -> String {
     }
 }
 
+/// What the name of a checkpoint's value begins with while its transaction may not be committed.
+const PENDING: &str = "pending-";
+
+/// The name of a checkpoint's value while its transaction may not be committed.
+pub(super) fn pending_name_of(kind: CheckpointKind, id: u64) -> String {
+    format!("{PENDING}{}", name_of(kind, id))
+}
+
+/// The kind and number of a checkpoint whose transaction may not be committed, by the name of its value.
+pub(super) fn pending_id_of(name: &str) -> Option<(CheckpointKind, u64)> {
+    id_of(name.strip_prefix(PENDING)?)
+}
+
 /// The kind and number of a checkpoint, by the name of its value.
 pub(super) fn id_of(name: &str) -> Option<(CheckpointKind, u64)> {
     let (kind, number) = name.strip_suffix(".json")?.split_once('-')?;
@@ -149,6 +160,7 @@ mod tests {
             statement: "INSERT INTO t\nSELECT 'é'".to_owned(),
             created_ms: 1,
             stage: JobStage::Running,
+            transaction: None,
             parts: ProgramParts::default(),
             run: RunSnapshot::default(),
             states: Vec::new(),
@@ -180,8 +192,13 @@ mod tests {
 
     #[test]
     fn names_tell_kind_and_number() {
-        assert_eq!(manifest().name(), "savepoint-0000000007.json");
-        assert_eq!(id_of(&manifest().name()), Some((CheckpointKind::Savepoint, 7)));
+        let name = name_of(CheckpointKind::Savepoint, 7);
+        assert_eq!((name.as_str(), id_of(&name)), ("savepoint-0000000007.json", Some((CheckpointKind::Savepoint, 7))));
+        assert_eq!(pending_id_of(&pending_name_of(CheckpointKind::Savepoint, 7)), Some((CheckpointKind::Savepoint, 7)));
+        assert_eq!(
+            (id_of("pending-checkpoint-0000000007.json"), pending_id_of("checkpoint-0000000007.json")),
+            (None, None)
+        );
         assert_eq!((id_of("state-0a"), id_of("checkpoint-x.json")), (None, None));
     }
 }

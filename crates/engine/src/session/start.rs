@@ -156,16 +156,21 @@ impl Session {
         };
         let name = job_name(&self.engine().known())?;
         let found = |name| Checkpointed::of(name, statement, &settings);
-        let checkpointed = name.as_deref().map(found).transpose()?.flatten();
+        let mut checkpointed = name.as_deref().map(found).transpose()?.flatten();
+        let record = self.record(statement, &snapshot, &tables, (&settings, checkpointed.as_ref()));
+        let unstarted = {
+            let surroundings = Surroundings { checkpointed: checkpointed.as_ref(), ..surroundings };
+            let mut unstarted = execute::prepare(program, &surroundings)?;
+            // Before files are made.
+            if !self.checks_tables(&unstarted, &surroundings, (&snapshot, &tables))? {
+                return Ok(None);
+            }
+            unstarted.open(&surroundings)?;
+            unstarted
+        };
+        checkpointed.as_mut().map_or(Ok(()), Checkpointed::begin_transactions)?;
         let restored = checkpointed.as_ref().and_then(Checkpointed::restored).or(surroundings.restored);
         let surroundings = Surroundings { checkpointed: checkpointed.as_ref(), restored, ..surroundings };
-        let record = self.record(statement, &snapshot, &tables, (&settings, checkpointed.as_ref()));
-        let mut unstarted = execute::prepare(program, &surroundings)?;
-        // Before files are made.
-        if !self.checks_tables(&unstarted, &surroundings, (&snapshot, &tables))? {
-            return Ok(None);
-        }
-        unstarted.open(&surroundings)?;
         let (own, known) = (self.own(), self.engine().known());
         // A table was dropped meanwhile, or another job took the name.
         let mut of_program = tables.iter().filter(|table| snapshot.program_tables.has(table));

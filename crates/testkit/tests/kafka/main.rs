@@ -1,8 +1,10 @@
 //! Kafka tables against a real broker on loopback, which all tests share. Where there can be none, each test says so and does nothing.
 
 mod failures;
+mod killed;
 mod reading;
 mod restoring;
+mod transactions;
 mod writing;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
