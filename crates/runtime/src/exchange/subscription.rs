@@ -61,7 +61,7 @@ impl Source for Subscription {
     /// The number of the chunk that it takes next, and of the exchange.
     fn position(&self, partition: usize) -> Option<Position> {
         let row = self.shared.queues().queue(self.slot).chunk_next[partition];
-        Some(Position { row, byte: self.shared.number })
+        Some(Position { row, byte: self.shared.number, end: None })
     }
 
     fn has_lasting_positions(&self) -> bool {
