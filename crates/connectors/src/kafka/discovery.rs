@@ -11,9 +11,9 @@ use rdkafka::metadata::Metadata;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::Topics;
 use super::client::{Context, Events, Properties, problem};
 use super::offsets::{Bounds, Resolver, Startup};
+use super::topics::Topics;
 use crate::ConnectorError;
 use crate::condition::Condition;
 use crate::io::inbox::Bell;

@@ -20,13 +20,14 @@ mod sink;
 
 mod source;
 
+mod topics;
+
 mod transaction;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use std::sync::Arc;
 
 use pelton_runtime::sink::Sink;
-use regex::Regex;
 
 use crate::format::message::{MessageFormat, Side, named};
 use crate::options::{Options, parse_duration};
@@ -35,49 +36,7 @@ use client::Properties;
 use discovery::Patience;
 use messages::{Layout, MessageReading, Origin};
 use offsets::{Bounds, Startup};
-
-/// Topics to read.
-#[derive(Debug, Clone)]
-enum Topics {
-    Names(Vec<String>),
-    /// Those whose whole name matches.
-    Pattern(Regex),
-}
-
-impl Topics {
-    fn of(options: &Options) -> Result<Topics, ConnectorError> {
-        match (options.text("topic"), options.text("topic-pattern")) {
-            (Some(_), Some(_)) => {
-                Err(ConnectorError::option("topic-pattern", "cannot be given together with 'topic': give one of them"))
-            }
-            (Some(names), None) => {
-                let names: Vec<String> = names.split(';').map(|name| name.trim().to_owned()).collect();
-                match names.iter().any(String::is_empty) {
-                    true => Err(ConnectorError::option("topic", "must be the names of topics, separated by ';'")),
-                    false => Ok(Topics::Names(names)),
-                }
-            }
-            (None, Some(pattern)) => Regex::new(&format!("^(?:{pattern})$"))
-                .map(Topics::Pattern)
-                .map_err(|error| ConnectorError::option("topic-pattern", format!("is no regular expression: {error}"))),
-            (None, None) => {
-                Err(ConnectorError::option("topic", "is missing: add 'topic' = 'clicks', or a 'topic-pattern'"))
-            }
-        }
-    }
-
-    /// For messages.
-    fn place(&self) -> String {
-        match self {
-            Topics::Names(names) if names.len() == 1 => format!("topic '{}'", names[0]),
-            Topics::Names(names) => format!("topics '{}'", names.join("', '")),
-            Topics::Pattern(pattern) => {
-                let pattern = pattern.as_str();
-                format!("topics that match '{}'", &pattern["^(?:".len()..pattern.len() - ")$".len()])
-            }
-        }
-    }
-}
+use topics::Topics;
 
 /// Which columns of a table are in the key of a message, and which in its value.
 struct Columns {

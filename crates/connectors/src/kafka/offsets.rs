@@ -6,9 +6,9 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::Topics;
 use super::client::{Context, Properties, problem};
 use super::discovery::{ATTEMPT_MAX, TopicPartition};
+use super::topics::Topics;
 use crate::ConnectorError;
 use crate::options::Options;
 

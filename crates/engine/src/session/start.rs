@@ -158,16 +158,8 @@ impl Session {
         let found = |name| Checkpointed::of(name, statement, &settings);
         let mut checkpointed = name.as_deref().map(found).transpose()?.flatten();
         let record = self.record(statement, &snapshot, &tables, (&settings, checkpointed.as_ref()));
-        let unstarted = {
-            let surroundings = Surroundings { checkpointed: checkpointed.as_ref(), ..surroundings };
-            let mut unstarted = execute::prepare(program, &surroundings)?;
-            // Before files are made.
-            if !self.checks_tables(&unstarted, &surroundings, (&snapshot, &tables))? {
-                return Ok(None);
-            }
-            unstarted.open(&surroundings)?;
-            unstarted
-        };
+        let opening = Surroundings { checkpointed: checkpointed.as_ref(), ..surroundings };
+        let Some(unstarted) = self.opened(program, &opening, (&snapshot, &tables))? else { return Ok(None) };
         checkpointed.as_mut().map_or(Ok(()), Checkpointed::begin_transactions)?;
         let restored = checkpointed.as_ref().and_then(Checkpointed::restored).or(surroundings.restored);
         let surroundings = Surroundings { checkpointed: checkpointed.as_ref(), restored, ..surroundings };
@@ -206,6 +198,22 @@ impl Session {
             journal.job_started(&record)?;
         }
         Ok(Some(query))
+    }
+
+    /// Prepares a program and opens its tables; `None` where one was dropped or replaced meanwhile.
+    fn opened(
+        &self,
+        program: Program,
+        surroundings: &Surroundings<'_>,
+        tables: (&Snapshot, &[String]),
+    ) -> Result<Option<Unstarted>, Error> {
+        let mut unstarted = execute::prepare(program, surroundings)?;
+        // Before files are made.
+        if !self.checks_tables(&unstarted, surroundings, tables)? {
+            return Ok(None);
+        }
+        unstarted.open(surroundings)?;
+        Ok(Some(unstarted))
     }
 
     /// Whether the tables of a query are those that it was planned with, and no other query has those of the program. One of these that is dropped looks as if another
