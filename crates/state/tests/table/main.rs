@@ -405,6 +405,22 @@ fn keys_that_move_on_keep_their_table_dense_and_its_moves_few() {
     assert_eq!(table.groups(), 199 * 50 + 100);
 }
 
+/// The range before is no reason to hold all that lies between.
+#[test]
+fn a_cleared_table_leaves_a_range_far_from_its_new_keys() {
+    let mut table = Table::new(count_layout(DataType::Int64));
+    let (mut entries, mut hashes) = (Vec::new(), Vec::new());
+    for (first, count) in [(-20_000, 20), (500_000, 1_000), (502_000, 1_000), (500, 3_000)] {
+        let keys: Vec<i64> = (first..first + count).collect();
+        let mode = table.prepare_integers(first, first + count - 1, keys.len());
+        let IntegerMode::Dense { length, .. } = mode else { panic!("{mode:?}") };
+        assert!(length <= 4 * keys.len(), "{length} entries for {count} keys from {first} on");
+        table.find_or_insert_integers(&keys, &mut entries, &mut hashes);
+        assert_eq!(table.groups(), keys.len());
+        table.clear();
+    }
+}
+
 #[test]
 fn a_key_without_accumulators_still_has_an_entry_of_its_own() {
     let layout = EntryLayout::new(&[KeyColumn { data_type: DataType::Int32, nullable: false }], &[]);

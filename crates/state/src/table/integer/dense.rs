@@ -10,6 +10,9 @@ use crate::table::region::Region;
 /// A long range that grows gets room for one of so many parts of it more.
 const LONG_ROOM_PART: u64 = 4;
 
+/// A range that grows keeps what it had before where the whole is so many times as long as the range of its keys.
+const KEPT_INTEGERS_PER_KEY: u64 = 4;
+
 /// Which entries of a dense table are in use.
 pub(super) struct InUse<'a> {
     /// One byte for each entry.
@@ -223,8 +226,10 @@ impl IntegerGroups {
             if extent.0 < base { extent.0.saturating_sub(room / 2) } else { base },
             if extent.1 > last { extent.1.saturating_add(room) } else { last },
         );
-        // What the table had entries for may lie far from the keys that there are.
-        let fits = distance(generous.0, generous.1) < CROWDED_LENGTH_FREE.max(keys.saturating_mul(2));
+        // The range before may lie far from the keys that there are: a cleared table has the one of an earlier slice.
+        let length_max =
+            CROWDED_LENGTH_FREE.min(keys.saturating_mul(KEPT_INTEGERS_PER_KEY)).max(keys.saturating_mul(2));
+        let fits = distance(generous.0, generous.1) < length_max;
         let most = crowded_length_max(layout) - 1;
         let wanted = match distance(generous.0, generous.1) <= most {
             true if fits => generous,
