@@ -47,7 +47,7 @@ fn a_path_is_a_file_a_directory_or_a_glob() {
     assert_eq!(message("s3://bucket/x.csv", &[]), "option 'path' has the scheme 's3'; only file:// is supported");
     assert_eq!(
         message(empty.to_str().unwrap(), &[]),
-        "option 'format' is missing, and no file name tells it: add 'format' = 'csv', 'json', 'parquet' or 'raw'"
+        "option 'format' is missing, and no file name tells it: add 'format' = 'csv', 'json', 'parquet', 'avro' or 'raw'"
     );
     directory.file("c.json", "{}\n");
     assert_eq!(
@@ -130,7 +130,7 @@ fn options_that_make_no_sense_are_named() {
     for (pairs, message) in [
         (
             &["format=cvs"][..],
-            "option 'format' must be 'csv', 'json', 'parquet' or 'raw', not 'cvs'; did you mean 'csv'?",
+            "option 'format' must be 'csv', 'json', 'parquet', 'avro' or 'raw', not 'cvs'; did you mean 'csv'?",
         ),
         (&["csv.field-delimiter=ab"], "option 'csv.field-delimiter' must be a single character, not 'ab'"),
         (

@@ -106,6 +106,8 @@ proptest! {
             ("t.jsonl.gz", &["json.timestamp-format.standard=ISO-8601", "json.encode.ignore-null-fields=true"]),
             ("t.ndjson.zst", &[]),
             ("t.parquet", &[]),
+            ("t.avro", &[]),
+            ("t.avro", &["avro.timestamp_mapping.legacy=false", "avro.codec=zstandard"]),
             ("t.parquet", &["parquet.compression=zstd"]),
         ] {
             check(&batch, name, pairs);
@@ -121,6 +123,7 @@ proptest! {
         }
         check(&batch, "t.json", &[]);
         check(&batch, "t.parquet", &[]);
+        check(&batch, "t.avro", &[]);
     }
 }
 

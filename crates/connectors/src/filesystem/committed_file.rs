@@ -88,7 +88,7 @@ impl Sink for CommittedFile {
     }
 
     fn unprepared(&self) -> Option<String> {
-        let problem = "a Parquet or compressed file is of no use before its end; name a directory, in which each checkpoint makes a file visible";
+        let problem = "a Parquet, Avro or compressed file is of no use before its end; name a directory, in which each checkpoint makes a file visible";
         (!self.is_plain_text()).then(|| problem.to_owned())
     }
 

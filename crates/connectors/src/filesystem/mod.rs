@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use arrow::datatypes::Schema;
 use pelton_runtime::sink::Sink;
 use pelton_runtime::source::Source;
 
 use crate::format::csv::Dialect;
-use crate::format::{Format, FormatName, TextKind, parquet};
+use crate::format::{Format, FormatName, TextKind, avro, parquet};
 use crate::options::Options;
 use crate::{ConnectorError, Declared, Open, Opening, TableRequest};
 
@@ -21,6 +22,8 @@ mod live;
 pub(crate) mod text_stream;
 
 mod parquet_stream;
+
+mod avro_stream;
 
 mod source;
 
@@ -161,9 +164,10 @@ pub(crate) fn declared(options: &Options) -> Result<Option<Declared>, ConnectorE
     let names: Vec<&str> = options.names().collect();
     let is_told = |name: &str| names.contains(&name);
     for (index, file) in files.iter().enumerate() {
-        let Format::Text(text) = &format else {
-            let schema = parquet::declared_schema(&file.path, &file.place)?;
-            return Ok(Some(Declared { schema, options: format_option(file) }));
+        let text = match &format {
+            Format::Text(text) => text,
+            Format::Parquet { .. } => return of_schema(file, parquet::declared_schema(&file.path, &file.place)?),
+            Format::Avro { .. } => return of_schema(file, avro::declared_schema(&file.path, &file.place)?),
         };
         let Some(inferred) = text_stream::declared_schema(file, text, &is_told)? else { continue };
         if let (TextKind::Csv(dialect), Some(header)) = (&text.kind, &inferred.header) {
@@ -180,6 +184,11 @@ pub(crate) fn declared(options: &Options) -> Result<Option<Declared>, ConnectorE
         }
         _ => Ok(None),
     }
+}
+
+/// What a file tells that has its schema.
+fn of_schema(file: &InputFile, schema: Schema) -> Result<Option<Declared>, ConnectorError> {
+    Ok(Some(Declared { schema, options: format_option(file) }))
 }
 
 /// The option that tells what a file's name does.

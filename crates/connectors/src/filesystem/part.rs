@@ -18,6 +18,7 @@ use pelton_runtime::sink::SinkError;
 use super::files::problem;
 use crate::ConnectorError;
 use crate::format::Format;
+use crate::format::avro::AvroWriter;
 use crate::format::compression::Compression;
 use crate::format::write::TextWriter;
 
@@ -53,6 +54,7 @@ pub(super) struct Part {
 enum Encoder {
     Text { writer: TextWriter, buffer: Vec<u8>, output: Output },
     Parquet(Option<ArrowWriter<File>>),
+    Avro(Option<AvroWriter<File>>),
 }
 
 impl Part {
@@ -67,6 +69,10 @@ impl Part {
                 let output = Output::new(&path, BufWriter::with_capacity(WRITE_BYTES, file))
                     .map_err(|error| ConnectorError::place(&place, problem(&error)))?;
                 Encoder::Text { writer: TextWriter::new(text, names, has_rows), buffer: Vec::new(), output }
+            }
+            Format::Avro { writing, .. } => {
+                let writer = writing.writer(&schema, file).map_err(|problem| ConnectorError::place(&place, problem))?;
+                Encoder::Avro(Some(writer))
             }
             Format::Parquet { compression, .. } => {
                 let properties = WriterProperties::builder().set_compression(*compression).build();
@@ -116,6 +122,7 @@ impl Part {
                     written
                 })
             }
+            Encoder::Avro(writer) => writer.as_mut().expect("nothing is written after the end").write(&rows),
             Encoder::Parquet(writer) => {
                 let writer = writer.as_mut().expect("nothing is written after the end");
                 writer.write(&rows).map_err(parquet_problem)
@@ -128,6 +135,8 @@ impl Part {
     pub fn bytes(&self) -> u64 {
         match &self.encoder {
             Encoder::Text { .. } => self.text_bytes,
+            // Blocks are in the file as soon as they are written.
+            Encoder::Avro(_) => fs::metadata(&self.temporary).map_or(0, |metadata| metadata.len()),
             Encoder::Parquet(writer) => {
                 writer.as_ref().map_or(0, |writer| (writer.bytes_written() + writer.in_progress_size()) as u64)
             }
@@ -137,7 +146,7 @@ impl Part {
     /// Bytes of rows that wait in memory to be encoded with others.
     pub fn buffered_bytes(&self) -> usize {
         match &self.encoder {
-            Encoder::Text { .. } => 0,
+            Encoder::Text { .. } | Encoder::Avro(_) => 0,
             Encoder::Parquet(writer) => writer.as_ref().map_or(0, ArrowWriter::memory_size),
         }
     }
@@ -146,7 +155,7 @@ impl Part {
     pub fn encode(&mut self) -> Result<(), SinkError> {
         let result = match &mut self.encoder {
             Encoder::Parquet(Some(writer)) => writer.flush().map_err(parquet_problem),
-            Encoder::Text { .. } | Encoder::Parquet(None) => Ok(()),
+            Encoder::Text { .. } | Encoder::Avro(_) | Encoder::Parquet(None) => Ok(()),
         };
         result.map_err(|problem| self.error(problem))
     }
@@ -173,7 +182,7 @@ impl Part {
     pub fn flush(&mut self) -> Result<(), SinkError> {
         let result = match &mut self.encoder {
             Encoder::Text { output, .. } => output.flush(),
-            Encoder::Parquet(_) => Ok(()),
+            Encoder::Parquet(_) | Encoder::Avro(_) => Ok(()),
         };
         result.map_err(|error| self.error(problem(&error)))
     }
@@ -186,6 +195,10 @@ impl Part {
                 let written = output.write_all(buffer).and_then(|()| output.finish().and_then(sync));
                 written.map_err(|error| problem(&error))
             }),
+            Encoder::Avro(writer) => {
+                let file = writer.take().expect("the end comes once").finish();
+                file.and_then(|file| sync(&file).map_err(|error| problem(&error)))
+            }
             Encoder::Parquet(writer) => {
                 let writer = writer.take().expect("the end comes once");
                 let file = writer.into_inner().map_err(parquet_problem);
@@ -226,7 +239,7 @@ fn parquet_problem(error: ParquetError) -> String {
 
 /// The types that a file has: Parquet knows no whole seconds, which others would take for numbers.
 fn written_schema(schema: &SchemaRef, format: &Format) -> SchemaRef {
-    if matches!(format, Format::Text(_)) {
+    if !matches!(format, Format::Parquet { .. }) {
         return schema.clone();
     }
     Arc::new(Schema::new(schema.fields().iter().map(written_field).collect::<Vec<_>>()))

@@ -212,7 +212,7 @@ pub(super) fn constant(path: &Path, field: &Field, default_name: &str) -> Result
     }
     let options = CastOptions { safe: false, ..Default::default() };
     cast_with_options(&text, field.data_type(), &options)
-        .map_err(|_| format!("is in the partition {name}={value}, which is not a {}", sql_name(field.data_type())))
+        .map_err(|_| format!("is in the partition {name}={value}, which is no {}", sql_name(field.data_type())))
 }
 
 #[cfg(test)]
@@ -255,10 +255,7 @@ mod tests {
         assert_eq!(of("dt", DataType::Date32, true), Ok("2024-02-03".into()));
         assert_eq!(of("dt", DataType::Utf8View, true), Ok("2024-02-03".into()));
         assert_eq!(of("s", DataType::Utf8View, true), Ok(String::new()));
-        assert_eq!(
-            of("dt", DataType::Int32, true),
-            Err("is in the partition dt=2024-02-03, which is not a INT".into())
-        );
+        assert_eq!(of("dt", DataType::Int32, true), Err("is in the partition dt=2024-02-03, which is no INT".into()));
         assert_eq!(
             of("s", DataType::Utf8View, false),
             Err("is in the partition of rows whose s is NULL, and s is declared NOT NULL".into())

@@ -66,7 +66,7 @@ impl RollingPolicy {
             open: options.or_default(ROLLOVER_INTERVAL, open, parse_duration),
             check: options.or_default(CHECK_INTERVAL, check, parse_duration),
         });
-        Ok(RollingPolicy { at_checkpoints: !is_given || matches!(format, Format::Parquet { .. }), limits })
+        Ok(RollingPolicy { at_checkpoints: !is_given || !matches!(format, Format::Text(_)), limits })
     }
 
     /// Whether a part of so many bytes ends.

@@ -84,6 +84,11 @@ fn check_columns(request: &TableRequest, format: &Format) -> Result<(), Connecto
         return Err(ConnectorError::column(request.schema.field(index).name(), problem));
     }
     for (index, field) in request.schema.fields().iter().enumerate() {
+        if let Format::Avro { writing, .. } = format
+            && request.is_in_rows(index)
+        {
+            writing.check_column(field.name(), field.data_type())?;
+        }
         if let Format::Text(format) = format
             && request.is_in_rows(index)
             && !format.holds(field.data_type())
@@ -110,8 +115,15 @@ fn make_directory(directory: &Path) -> Result<(), ConnectorError> {
 /// Whether a file has rows, behind which others can be written.
 fn check_rows(path: &Path, format: &Format, schema: &Schema) -> Result<bool, ConnectorError> {
     let has_rows = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
-    if has_rows && matches!(format, Format::Parquet { .. }) {
-        let problem = "is there already, and a Parquet file cannot grow; remove it, or name a directory, which gets a file for each INSERT";
+    let grows_not = match format {
+        Format::Text(_) => None,
+        Format::Parquet { .. } => Some("a Parquet file"),
+        Format::Avro { .. } => Some("an Avro file"),
+    };
+    if let Some(kind) = grows_not.filter(|_| has_rows) {
+        let problem = format!(
+            "is there already, and {kind} cannot grow; remove it, or name a directory, which gets a file for each INSERT"
+        );
         return Err(ConnectorError::place(path.to_string_lossy(), problem));
     }
     if has_rows {
@@ -206,6 +218,7 @@ pub(super) fn extension(format: &Format) -> &'static str {
             TextKind::Json { .. } => "json",
         },
         Format::Parquet { .. } => "parquet",
+        Format::Avro { .. } => "avro",
     }
 }
 

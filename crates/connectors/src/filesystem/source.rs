@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use pelton_runtime::source::{Position, Read, Source, SourceError};
 
+use super::avro_stream::{AvroReading, AvroStream};
 use super::files::InputFile;
 use super::parquet_stream::{ParquetReading, ParquetStream};
 use super::text_stream::{TextReading, TextStream};
@@ -14,18 +15,21 @@ use crate::{ConnectorError, TableRequest};
 pub(super) enum FileReading {
     Text(Box<TextReading>),
     Parquet(ParquetReading),
+    Avro(AvroReading),
 }
 
 /// A file, and how far it has been read.
 pub(super) enum FileStream {
     Text(Box<TextStream>),
     Parquet(ParquetStream),
+    Avro(Box<AvroStream>),
 }
 
 impl FileReading {
     pub(super) fn new(request: &TableRequest, format: Format) -> Result<FileReading, ConnectorError> {
         Ok(match format.strict(request.strict_values) {
             Format::Text(format) => FileReading::Text(Box::new(TextReading::new(request, format)?)),
+            Format::Avro { on_error, .. } => FileReading::Avro(AvroReading::new(request, on_error)?),
             Format::Parquet { on_error, .. } => FileReading::Parquet(ParquetReading::new(request, on_error)?),
         })
     }
@@ -35,6 +39,7 @@ impl FileReading {
         match self {
             FileReading::Text(_) => FileStream::Text(Box::new(TextStream::of_file(file))),
             FileReading::Parquet(_) => FileStream::Parquet(ParquetStream::new(file, number)),
+            FileReading::Avro(_) => FileStream::Avro(Box::new(AvroStream::new(file))),
         }
     }
 
@@ -43,6 +48,7 @@ impl FileReading {
         match (self, stream) {
             (FileReading::Text(reading), FileStream::Text(stream)) => reading.read(stream),
             (FileReading::Parquet(reading), FileStream::Parquet(stream)) => reading.read(stream),
+            (FileReading::Avro(reading), FileStream::Avro(stream)) => reading.read(stream),
             _ => unreachable!("a file is read as it was opened"),
         }
     }
@@ -54,6 +60,7 @@ impl FileStream {
         match self {
             FileStream::Text(stream) => stream.place(),
             FileStream::Parquet(stream) => stream.place(),
+            FileStream::Avro(stream) => stream.place(),
         }
     }
 
@@ -62,6 +69,7 @@ impl FileStream {
         match self {
             FileStream::Text(stream) => stream.position(),
             FileStream::Parquet(stream) => stream.position(),
+            FileStream::Avro(stream) => stream.position(),
         }
     }
 
@@ -70,6 +78,7 @@ impl FileStream {
         match self {
             FileStream::Text(stream) => stream.seek(position),
             FileStream::Parquet(stream) => stream.seek(position),
+            FileStream::Avro(stream) => stream.seek(position),
         }
     }
 }

@@ -48,7 +48,8 @@ fn decompressed(compression: Compression, file: impl Read + Send + 'static) -> i
 const MAGIC_BYTES: u64 = 10;
 
 /// What files that are no text begin with, and what is said of them.
-const OTHERS: [(&[u8], &str); 5] = [
+const OTHERS: [(&[u8], &str); 6] = [
+    (b"Obj\x01", "is an Avro file: read it with 'format' = 'avro'"),
     (b"PK\x03\x04", "is a ZIP archive, which is not read; unpack it, or compress the file in it with gzip or zstd"),
     (b"\xfd7zXZ\0", "is compressed by xz, which is not read; decompress it, or compress it with gzip or zstd"),
     (

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::DataType;
 use pelton_data::column::{is_nested, sql_name};
 
 use crate::ConnectorError;
@@ -39,7 +39,15 @@ pub(crate) mod csv;
 
 pub(crate) mod json;
 
+mod name;
+
+mod shape;
+
+mod columnar;
+
 pub(crate) mod parquet;
+
+pub(crate) mod avro;
 
 pub(crate) mod infer;
 
@@ -49,8 +57,10 @@ pub(crate) mod message;
 use column::{Escapes, FieldRules};
 use csv::Dialect;
 use json::layout::Layout;
+pub(crate) use name::FormatName;
 use on_error::OnError;
 use rows::{OutputColumn, RowDecoder, Splitter};
+pub(crate) use shape::{Origin, RowShape, all_nullable};
 use time::{TIMESTAMP_FORMATS, TimestampFormat};
 
 const FAIL_ON_MISSING_FIELD: &str = "json.fail-on-missing-field";
@@ -63,6 +73,10 @@ pub(crate) enum Format {
         on_error: OnError,
         /// Of files to write.
         compression: ::parquet::basic::Compression,
+    },
+    Avro {
+        on_error: OnError,
+        writing: avro::AvroWriting,
     },
 }
 
@@ -88,67 +102,14 @@ pub(crate) enum TextKind {
     },
 }
 
-/// The formats' names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FormatName {
-    Csv,
-    /// CSV with tabs.
-    Tsv,
-    Json,
-    Parquet,
-    Raw,
-}
-
-/// The formats by their names in options.
-const NAMES: [(&str, FormatName); 4] =
-    [("csv", FormatName::Csv), ("json", FormatName::Json), ("parquet", FormatName::Parquet), ("raw", FormatName::Raw)];
-
-impl FormatName {
-    /// The format that a file's name tells by its extension, before that of its compression.
-    pub(crate) fn of_file(path: &str) -> Option<FormatName> {
-        let lower = path.to_ascii_lowercase();
-        let name = lower.strip_suffix(".gz").or(lower.strip_suffix(".zst")).unwrap_or(&lower);
-        match name.rsplit_once('.')?.1 {
-            "csv" => Some(FormatName::Csv),
-            "tsv" => Some(FormatName::Tsv),
-            "json" | "jsonl" | "ndjson" => Some(FormatName::Json),
-            "parquet" => Some(FormatName::Parquet),
-            _ => None,
-        }
-    }
-
-    /// The format's own option to have NULL for values that cannot be decoded.
-    pub(crate) fn ignore_option(self) -> Option<&'static str> {
-        match self {
-            FormatName::Csv | FormatName::Tsv => Some("csv.ignore-parse-errors"),
-            FormatName::Json => Some("json.ignore-parse-errors"),
-            FormatName::Parquet | FormatName::Raw => None,
-        }
-    }
-
-    /// Its name in options.
-    pub(crate) fn in_options(self) -> &'static str {
-        match self {
-            FormatName::Csv | FormatName::Tsv => "csv",
-            FormatName::Json => "json",
-            FormatName::Parquet => "parquet",
-            FormatName::Raw => "raw",
-        }
-    }
-
-    /// The format that the options name.
-    pub(crate) fn told(options: &Options) -> Result<Option<FormatName>, ConnectorError> {
-        options.choice("format", &NAMES)
-    }
-}
-
 impl Format {
     /// The format that a table's options describe; `inferred` stands in for the option `format`.
     pub(crate) fn new(options: &Options, inferred: Option<FormatName>) -> Result<Format, ConnectorError> {
         let told = FormatName::told(options)?;
         let is_tabs = inferred == Some(FormatName::Tsv);
         let Some(name) = told.or(inferred) else {
-            let problem = "is missing, and no file name tells it: add 'format' = 'csv', 'json', 'parquet' or 'raw'";
+            let problem =
+                "is missing, and no file name tells it: add 'format' = 'csv', 'json', 'parquet', 'avro' or 'raw'";
             return Err(ConnectorError::option("format", problem));
         };
         let on_error = OnError::new(options, name.ignore_option())?;
@@ -198,6 +159,7 @@ impl Format {
                 };
                 Format::Text(TextFormat { kind: TextKind::Raw(dialect), rules: Arc::new(rules), on_error })
             }
+            FormatName::Avro => Format::Avro { on_error, writing: avro::AvroWriting::of(options)? },
             FormatName::Parquet => Format::Parquet {
                 on_error,
                 compression: options
@@ -218,31 +180,6 @@ impl Format {
         }
         self
     }
-}
-
-/// What a source delivers, and from where.
-#[derive(Debug, Clone)]
-pub(crate) struct RowShape {
-    /// The delivered columns.
-    pub(crate) schema: SchemaRef,
-    /// Names of the columns that are in the data, wanted or not, in the table's order.
-    pub(crate) data_names: Vec<String>,
-    /// For each delivered column where it comes from.
-    pub(crate) origins: Vec<Origin>,
-}
-
-/// Where a delivered column comes from.
-#[derive(Debug, Clone)]
-pub(crate) enum Origin {
-    /// From the data: an index into [`RowShape::data_names`].
-    Data(usize),
-    /// It is about the file: the key of `METADATA FROM`.
-    Metadata(String),
-    /// The name of a directory tells it, in which this stands for NULL.
-    Partition {
-        /// See there.
-        default_name: String,
-    },
 }
 
 impl TextFormat {
@@ -341,10 +278,4 @@ fn field_indices(columns: &[String], names: &[String], place: &str) -> Result<Ve
         }
     };
     columns.iter().map(find).collect()
-}
-
-/// The same columns, which may all be NULL.
-pub(crate) fn all_nullable(schema: &Schema) -> Schema {
-    let fields = schema.fields().iter().map(|field| Field::clone(field).with_nullable(true)).collect::<Vec<_>>();
-    Schema::new(fields)
 }

@@ -1,6 +1,6 @@
 //! What happens to rows that cannot be decoded.
 
-use super::FormatName;
+use super::name::FormatName;
 use crate::error::ConnectorError;
 use crate::options::Options;
 

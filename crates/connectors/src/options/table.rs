@@ -130,7 +130,7 @@ pub const CONNECTOR_NAMES: &[&str] =
     &["filesystem", "nexmark", "hdes", "ysb", "datagen", "print", "blackhole", "tcp", "kafka"];
 
 /// The names of the formats.
-pub const FORMAT_NAMES: &[&str] = &["csv", "json", "parquet", "raw"];
+pub const FORMAT_NAMES: &[&str] = &["csv", "json", "parquet", "avro", "raw"];
 
 /// The names of the formats of messages.
 pub const MESSAGE_FORMAT_NAMES: &[&str] =
@@ -221,7 +221,7 @@ const FILESYSTEM: &[OptionEntry] = &[
         Choice(FORMAT_NAMES),
         "by the extension of the path",
         Both,
-        "The format of the files: `.csv` and `.tsv` are CSV, `.json`, `.jsonl` and `.ndjson` JSON, `.parquet` Parquet, each also with `.gz` or `.zst` behind it.",
+        "The format of the files: `.csv` and `.tsv` are CSV, `.json`, `.jsonl` and `.ndjson` JSON, `.parquet` Parquet, `.avro` Avro, those of text also with `.gz` or `.zst` behind it.",
     ),
     ON_ERROR,
     DEAD_LETTER_TABLE,

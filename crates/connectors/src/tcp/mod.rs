@@ -121,10 +121,13 @@ fn text_format(request: &TableRequest, options: &Options) -> Result<TextFormat, 
     options.required("format", "json")?;
     match Format::new(options, None)?.strict(request.strict_values) {
         Format::Text(format) => Ok(format),
-        Format::Parquet { .. } => {
-            Err(ConnectorError::option("format", "is 'parquet', whose rows are in files; use 'csv', 'json' or 'raw'"))
-        }
+        Format::Parquet { .. } => Err(in_files("parquet")),
+        Format::Avro { .. } => Err(in_files("avro")),
     }
+}
+
+fn in_files(format: &str) -> ConnectorError {
+    ConnectorError::option("format", format!("is '{format}', whose rows are in files; use 'csv', 'json' or 'raw'"))
 }
 
 /// Reads what a table's options say that is read.

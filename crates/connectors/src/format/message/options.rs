@@ -80,7 +80,7 @@ const SCHEMA_INCLUDE: &str = "debezium-json.schema-include";
 fn text(options: &Options, strict_values: bool) -> Result<TextFormat, ConnectorError> {
     match Format::new(options, None)?.strict(strict_values) {
         Format::Text(format) => Ok(format),
-        Format::Parquet { .. } => unreachable!("it was one of these"),
+        Format::Parquet { .. } | Format::Avro { .. } => unreachable!("it was one of these"),
     }
 }
 

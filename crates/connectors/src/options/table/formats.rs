@@ -130,13 +130,22 @@ pub(super) const RAW: &[OptionEntry] = &[
     ),
 ];
 
-pub(super) const AVRO: &[OptionEntry] = &[option(
-    "avro.timestamp_mapping.legacy",
-    Boolean,
-    "true",
-    Both,
-    "A TIMESTAMP is Avro's `timestamp`, and with `false` its `local-timestamp`.",
-)];
+pub(super) const AVRO: &[OptionEntry] = &[
+    option(
+        "avro.timestamp_mapping.legacy",
+        Boolean,
+        "true",
+        Both,
+        "A TIMESTAMP is Avro's `timestamp`, and with `false` its `local-timestamp`.",
+    ),
+    option(
+        "avro.codec",
+        Choice(&["null", "deflate", "snappy", "zstandard"]),
+        "snappy",
+        Write,
+        "How the blocks of files are compressed.",
+    ),
+];
 
 pub(super) const AVRO_CONFLUENT: &[OptionEntry] = &[
     option("avro-confluent.url", Text, "", Both, "The schema registry, such as `http://localhost:8081`. Required."),

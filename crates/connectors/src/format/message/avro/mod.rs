@@ -5,8 +5,6 @@ mod http;
 
 mod registry;
 
-mod schema;
-
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -23,11 +21,11 @@ use pelton_runtime::source::SourceError;
 
 use super::halves::{Halves, Rejection};
 use crate::ConnectorError;
+use crate::format::avro::schema::{self, Timestamps};
 use crate::format::on_error::OnError;
 use crate::format::rows::DecodedColumns;
 use crate::options::Options;
 use registry::Registry;
-use schema::Timestamps;
 
 /// Confluent's wire format: a zero, the number of the schema, and the record.
 const MAGIC: u8 = 0;
@@ -49,10 +47,9 @@ pub(crate) struct AvroFormat {
 
 impl AvroFormat {
     pub(crate) fn of(options: &Options) -> Result<AvroFormat, ConnectorError> {
-        let legacy = options.choice("avro.timestamp_mapping.legacy", &[("true", true), ("false", false)])?;
         Ok(AvroFormat {
             on_error: OnError::new(options, None)?,
-            timestamps: Timestamps { are_legacy: legacy.unwrap_or(true) },
+            timestamps: Timestamps::of(options)?,
             registry: None,
             subject: None,
         })

@@ -33,7 +33,7 @@ const NANOS_PER_SECOND: i64 = 1_000_000_000;
 ///
 /// # Errors
 /// Where the library does not read the columns so.
-pub(super) fn with_raw_columns(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata, ParquetError> {
+pub(in crate::format) fn with_raw_columns(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata, ParquetError> {
     let file = metadata.metadata().file_metadata();
     let (mut types, mut fields) = (Vec::new(), Vec::new());
     for (parquet, arrow) in file.schema().get_fields().iter().zip(metadata.schema().fields()) {
@@ -145,7 +145,7 @@ fn with_fields(group: &TypePtr, members: Vec<TypePtr>) -> Result<TypePtr, Parque
 }
 
 /// Whether a column, or a part of one, is nested in a form that is read: such as all writers of today have.
-pub(super) fn is_read(column: &TypePtr, data_type: &DataType) -> bool {
+pub(in crate::format) fn is_read(column: &TypePtr, data_type: &DataType) -> bool {
     let info = column.get_basic_info();
     if info.has_repetition() && info.repetition() == Repetition::REPEATED {
         return false;
@@ -184,7 +184,7 @@ fn is_bytes(data_type: &DataType) -> bool {
 
 /// The values of a column as `wanted`, for those pairs of types that are decoded here; and the rows, in order, whose values do not fit, with
 /// NULL in their place.
-pub(super) fn decoded(column: &ArrayRef, wanted: &DataType) -> Option<(ArrayRef, Vec<usize>, Wrong)> {
+pub(in crate::format) fn decoded(column: &ArrayRef, wanted: &DataType) -> Option<(ArrayRef, Vec<usize>, Wrong)> {
     Some(match (column.data_type(), wanted) {
         (DataType::BinaryView, DataType::Utf8View) => {
             let (strings, wrong) = checked_strings(column.as_binary_view());
@@ -236,7 +236,7 @@ fn int96(value: &[u8]) -> Option<(i64, i32)> {
 }
 
 /// An INT96 time for people.
-pub(super) fn int96_text(value: &[u8]) -> Option<String> {
+pub(in crate::format) fn int96_text(value: &[u8]) -> Option<String> {
     int96(value).map(|(nanos, day)| format!("{nanos} ns of Julian day {day}"))
 }
 

@@ -4,28 +4,38 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, TimeUnit};
 use pelton_data::column::sql_name;
 use std::sync::Arc;
 
+use crate::ConnectorError;
+use crate::options::Options;
+
 /// The name of the record, which is Flink's.
 const RECORD: &str = "record";
 const NAMESPACE: &str = "org.apache.flink.avro.generated";
 
 /// How timestamps are encoded.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Timestamps {
+pub(crate) struct Timestamps {
     /// TIMESTAMP is what Avro means by an instant, as Flink has it by default.
-    pub(super) are_legacy: bool,
+    pub(crate) are_legacy: bool,
+}
+
+impl Timestamps {
+    pub(crate) fn of(options: &Options) -> Result<Timestamps, ConnectorError> {
+        let legacy = options.choice("avro.timestamp_mapping.legacy", &[("true", true), ("false", false)])?;
+        Ok(Timestamps { are_legacy: legacy.unwrap_or(true) })
+    }
 }
 
 /// The schema of a record of these columns.
 ///
 /// # Errors
 /// A column that Avro has no values for.
-pub(super) fn record(schema: &Schema, timestamps: Timestamps) -> Result<String, String> {
+pub(crate) fn record(schema: &Schema, timestamps: Timestamps) -> Result<String, String> {
     let fields = fields(schema.fields(), RECORD, timestamps)?;
     Ok(format!(r#"{{"type":"record","name":"{RECORD}","namespace":"{NAMESPACE}","fields":[{fields}]}}"#))
 }
 
 /// What is wrong with a column.
-pub(super) fn check(name: &str, data_type: &DataType, timestamps: Timestamps) -> Result<(), String> {
+pub(crate) fn check(name: &str, data_type: &DataType, timestamps: Timestamps) -> Result<(), String> {
     check_name(name)?;
     value(data_type, &format!("{RECORD}_{name}"), timestamps).map(drop)
 }
@@ -95,7 +105,7 @@ fn fine(unit: TimeUnit) -> bool {
 }
 
 /// The columns in the types that records are encoded from.
-pub(super) fn native(schema: &Schema, timestamps: Timestamps) -> Schema {
+pub(crate) fn native(schema: &Schema, timestamps: Timestamps) -> Schema {
     Schema::new(schema.fields().iter().map(|field| native_field(field, timestamps)).collect::<Vec<_>>())
 }
 
