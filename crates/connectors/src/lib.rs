@@ -5,7 +5,7 @@
 //! columns; [`open_sink`] into something that encodes and writes result rows.
 //!
 //! In reading order: [`options`] (what a table's options say), `table` (what a connector is told of a table), `job_transaction` (how a job writes exactly once in
-//! transactions), [`filesystem`] (files in and out), `generated` (what the
+//! transactions), `storage` (where files are), [`filesystem`] (files in and out), `generated` (what the
 //! generators share) with [`nexmark`], [`hdes`], [`ysb`] and [`datagen`], [`replay`] (any source again and again, from memory), [`mod@print`],
 //! [`blackhole`], `io` (how network clients meet the workers), [`tcp`] and [`kafka`].
 
@@ -29,6 +29,8 @@ mod table;
 pub mod file;
 
 mod io;
+
+mod storage;
 
 pub mod filesystem;
 
@@ -72,6 +74,7 @@ pub use format::on_error::OnError;
 pub use job_transaction::{JobTransaction, TransactionOutcome};
 use options::Options;
 use replay::{Replay, ReplaySource};
+pub use storage::ObjectDirectory;
 pub use table::{CommittingJob, Declared, Host, TableRequest, TextLength};
 use table::{Open, Opening};
 

@@ -44,7 +44,15 @@ fn a_path_is_a_file_a_directory_or_a_glob() {
     assert_eq!(message(&format!("{root}/x.csv"), &[]), "ROOT/x.csv: no such file or directory");
     assert_eq!(message(&format!("{root}/x*.csv"), &[]), "ROOT/x*.csv: no file matches");
     assert_eq!(message(&format!("{root}/b/*/3.csv"), &[]), "ROOT/b/*/3.csv: no file matches");
-    assert_eq!(message("s3://bucket/x.csv", &[]), "option 'path' has the scheme 's3'; only file:// is supported");
+    assert_eq!(
+        message("gs://bucket/x.csv", &[]),
+        "option 'path' has the scheme 'gs'; only file:// and s3:// are supported"
+    );
+    #[cfg(not(feature = "s3"))]
+    assert_eq!(
+        message("s3://bucket/x.csv", &[]),
+        "option 'path' has the scheme 's3', which this program was built without: build it with the feature 's3'"
+    );
     assert_eq!(
         message(empty.to_str().unwrap(), &[]),
         "option 'format' is missing, and no file name tells it: add 'format' = 'csv', 'json', 'parquet', 'avro' or 'raw'"

@@ -49,6 +49,7 @@ pub fn test(root: &Path, extent: Extent, bless: bool) -> Result<(), String> {
     }
     step("races", cargo("test --package pelton-runtime --features loom --lib --quiet race"))?;
     step("races of whole runs", cargo("test --package pelton-runtime --features shuttle --lib --quiet race"))?;
+    step("S3", cargo("test --package pelton-connectors --features s3 --test s3 --quiet"))?;
     step("fuzz targets", || fuzz_targets(root).map(|()| String::new()))?;
     step("documentation tests", cargo("test --workspace --doc --quiet"))?;
     step("examples", || examples::run_all(root))?;

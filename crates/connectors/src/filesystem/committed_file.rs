@@ -9,7 +9,8 @@ use arrow::datatypes::SchemaRef;
 use pelton_runtime::sink::{Sink, SinkError};
 
 use super::files::problem;
-use super::part::{Part, is_left_behind, resumed, temporary};
+use super::part::{Part, is_left_behind, resumed};
+use super::part_file::temporary;
 use super::sink::file_target;
 use crate::ConnectorError;
 use crate::format::Format;

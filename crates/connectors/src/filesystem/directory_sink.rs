@@ -3,6 +3,8 @@
 //! Of a job that has checkpoints, a part is durable when a checkpoint is prepared, and gets its name when that is complete. A part of lines may be written
 //! beyond it: the checkpoint says how many of its bytes count. A job that goes on from a checkpoint gives the parts of that their names, which may have been
 //! done, goes on with those that are not complete, and removes all others: their rows are written again. Without checkpoints a part gets its name when it ends.
+//!
+//! A part that is an object ends with each checkpoint: its bytes are uploaded then, and the upload is completed when the checkpoint is. Uploads that are never completed stay unseen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -17,7 +19,8 @@ use pelton_data::Micros;
 use pelton_runtime::sink::{Sink, SinkError};
 
 use super::files::problem;
-use super::part::{Part, left_behind, new_part, resumed, temporary};
+use super::part::{Part, left_behind, new_part, resumed};
+use super::part_file::Publication;
 use super::partition_commit::{CommitPolicy, PartitionCommit};
 use super::partition_keys::PartitionKeys;
 use super::prepared::{self, Prepared};
@@ -25,10 +28,11 @@ use super::rolling::RollingPolicy;
 use super::sink::extension;
 use crate::ConnectorError;
 use crate::format::Format;
+use crate::storage::Location;
 
 /// What a directory is written by.
 pub(super) struct Layout {
-    pub(super) directory: PathBuf,
+    pub(super) directory: Location,
     /// The job whose checkpoints commit its parts.
     pub(super) job: Option<Arc<str>>,
     pub(super) format: Format,
@@ -50,8 +54,8 @@ pub(super) struct DirectorySink {
     layout: Layout,
     /// The parts that are written, by the directories of their partitions.
     open: BTreeMap<String, OpenPart>,
-    /// The names of parts that are complete, and that no checkpoint has committed.
-    complete: BTreeSet<String>,
+    /// The names of parts that are complete, and that no checkpoint has committed; and how these become visible.
+    complete: BTreeMap<String, Publication>,
     /// Parts before this number are there.
     next_number: u64,
     /// Batches of rows that were taken.
@@ -77,8 +81,8 @@ struct OpenPart {
 
 impl DirectorySink {
     pub(super) fn open(layout: Layout, commits: Option<CommitPolicy>) -> Result<DirectorySink, ConnectorError> {
-        let place = |error: io::Error| ConnectorError::place(layout.directory.to_string_lossy(), problem(&error));
-        fs::create_dir_all(&layout.directory).map_err(place)?;
+        let place = |error: io::Error| ConnectorError::place(layout.directory.to_string(), problem(&error));
+        make_directory(&layout.directory).map_err(place)?;
         let left_behind = match &layout.job {
             Some(_) => Vec::new(),
             None => left_behind(&layout.directory, "", layout.keys.is_some()).map_err(place)?,
@@ -86,7 +90,7 @@ impl DirectorySink {
         let mut sink = DirectorySink {
             layout,
             open: BTreeMap::new(),
-            complete: BTreeSet::new(),
+            complete: BTreeMap::new(),
             next_number: 0,
             writes: 0,
             commits: commits.map(PartitionCommit::new),
@@ -102,7 +106,7 @@ impl DirectorySink {
     }
 
     fn error(&self, problem: impl ToString) -> SinkError {
-        SinkError { place: self.layout.directory.to_string_lossy().into_owned(), problem: problem.to_string() }
+        SinkError { place: self.layout.directory.to_string(), problem: problem.to_string() }
     }
 
     fn input(&self, result: io::Result<()>) -> Result<(), SinkError> {
@@ -148,7 +152,7 @@ impl DirectorySink {
     fn begin(&mut self, partition: &str) -> Result<(), SinkError> {
         let Layout { directory, job, format, schema, .. } = &self.layout;
         let directory = directory.join(partition);
-        self.input(fs::create_dir_all(&directory))?;
+        self.input(make_directory(&directory))?;
         let target = new_part(&directory, job.as_deref().unwrap_or_default(), extension(format), self.next_number);
         let target = target.map_err(|error| self.error(problem(&error)))?;
         let part = Part::new(target, format, schema).map_err(|error| self.error(error))?;
@@ -161,17 +165,17 @@ impl DirectorySink {
     /// Ends the part of a partition.
     fn end(&mut self, partition: &str) -> Result<(), SinkError> {
         let Some(OpenPart { mut part, .. }) = self.open.remove(partition) else { return Ok(()) };
-        part.close(self.layout.job.is_some())?;
+        let publication = part.close(self.layout.job.is_some())?.clone();
         if self.layout.job.is_none() {
             return part.publish();
         }
-        self.complete.insert(self.name(&part));
+        self.complete.insert(self.name(&part), publication);
         Ok(())
     }
 
     /// The name of a part, relative to the directory.
     fn name(&self, part: &Part) -> String {
-        let name = part.path().strip_prefix(&self.layout.directory).expect("it is in the directory");
+        let name = part.path().strip_prefix(self.layout.directory.path()).expect("it is in the directory");
         name.to_string_lossy().into_owned()
     }
 
@@ -195,7 +199,11 @@ impl DirectorySink {
 
     /// What a checkpoint must say: all parts are durable then.
     fn prepared(&mut self) -> Result<Option<String>, SinkError> {
-        let mut lines: Vec<Prepared> = self.complete.iter().cloned().map(Prepared::Complete).collect();
+        let line = |(name, publication): (&String, &Publication)| match publication {
+            Publication::Rename => Prepared::Complete(name.clone()),
+            Publication::CompleteUpload(upload) => Prepared::Uploaded(upload.clone(), name.clone()),
+        };
+        let mut lines: Vec<Prepared> = self.complete.iter().map(line).collect();
         let Layout { directory, .. } = &self.layout;
         if let Some(commits) = &self.commits {
             let pending = commits.pending.iter().map(|(partition, began_ms)| (*began_ms, partition.clone()));
@@ -205,7 +213,7 @@ impl DirectorySink {
         for open in self.open.values_mut() {
             let bytes = open.part.sync()?;
             open.is_in_checkpoint = true;
-            let name = open.part.path().strip_prefix(directory).expect("it is in the directory");
+            let name = open.part.path().strip_prefix(directory.path()).expect("it is in the directory");
             lines.push(Prepared::Open(bytes, name.to_string_lossy().into_owned()));
         }
         let directories = self.directories_of(&lines);
@@ -216,10 +224,11 @@ impl DirectorySink {
     /// The directories in which the files are that a checkpoint names.
     fn directories_of(&self, lines: &[Prepared]) -> BTreeSet<PathBuf> {
         let mut directories = BTreeSet::new();
+        // Objects are in none, which `Prepared::Uploaded` names.
         for line in lines {
             let (Prepared::Complete(name) | Prepared::Open(_, name)) = line else { continue };
             let above = Path::new(name).ancestors().skip(1);
-            directories.extend(above.map(|above| self.layout.directory.join(above)));
+            directories.extend(above.map(|above| self.layout.directory.path().join(above)));
         }
         directories
     }
@@ -238,27 +247,25 @@ impl DirectorySink {
     fn commit_partition(&mut self, partition: &str) -> Result<(), SinkError> {
         let Some(commits) = &mut self.commits else { return Ok(()) };
         commits.complete.remove(partition);
-        let path = self.layout.directory.join(partition).join(&commits.policy.success_file);
-        let written = File::create(&path).map(drop);
-        written.map_err(|error| SinkError { place: path.to_string_lossy().into_owned(), problem: problem(&error) })
+        let file = self.layout.directory.join(partition).join(&commits.policy.success_file);
+        let written = match file.bucket() {
+            Some(bucket) => bucket.put_empty(&file.key()),
+            None => File::create(file.path()).map(drop),
+        };
+        written.map_err(|error| SinkError { place: file.to_string(), problem: problem(&error) })
     }
 
-    /// Gives a part its name.
-    fn publish(&mut self, name: &str) -> Result<(), SinkError> {
-        let path = self.layout.directory.join(name);
-        let renamed = match fs::rename(temporary(&path), &path) {
-            // It has it already.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && path.exists() => Ok(()),
-            renamed => renamed,
-        };
-        renamed.map_err(|error| self.error(format!("the part {name} of a checkpoint: {}", problem(&error))))?;
+    /// Makes a part visible.
+    fn publish(&mut self, name: &str, publication: &Publication) -> Result<(), SinkError> {
+        let published = publication.publish(&self.layout.directory.join(name));
+        published.map_err(|error| self.error(format!("the part {name} of a checkpoint: {}", problem(&error))))?;
         self.complete.remove(name);
         Ok(())
     }
 
     /// Goes on with a part of which so many bytes count.
     fn resume(&mut self, bytes: u64, name: &str) -> Result<(), SinkError> {
-        let target = resumed(&self.layout.directory.join(name), bytes);
+        let target = resumed(self.layout.directory.join(name).path(), bytes);
         let failed = |problem: String| self.error(format!("the part {name} of a checkpoint: {problem}"));
         let target = target.map_err(|error| failed(problem(&error)))?;
         let part = Part::new(target, &self.layout.format, &self.layout.schema);
@@ -273,6 +280,11 @@ impl DirectorySink {
 /// The clock, in milliseconds since 1970-01-01T00:00:00Z.
 fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
+}
+
+/// Makes a directory. Objects need none.
+fn make_directory(directory: &Location) -> io::Result<()> {
+    if directory.bucket().is_some() { Ok(()) } else { fs::create_dir_all(directory.path()) }
 }
 
 /// Makes the names of a directory's files durable.
@@ -340,7 +352,8 @@ impl Sink for DirectorySink {
         let lines = prepared::of_text(prepared).map_err(|problem| self.error(problem))?;
         for line in &lines {
             match line {
-                Prepared::Complete(name) => self.publish(name)?,
+                Prepared::Complete(name) => self.publish(name, &Publication::Rename)?,
+                Prepared::Uploaded(upload, name) => self.publish(name, &Publication::CompleteUpload(upload.clone()))?,
                 Prepared::Open(bytes, name) if !self.has_begun => self.resume(*bytes, name)?,
                 Prepared::Pending(began_ms, partition) if !self.has_begun => {
                     if let Some(commits) = &mut self.commits {

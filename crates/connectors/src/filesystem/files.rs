@@ -19,6 +19,8 @@ use crate::TableRequest;
 pub(crate) use crate::format::opened::problem;
 use crate::format::{Origin, RowShape};
 use crate::options::{Options, one_of};
+use crate::storage::s3::Bucket;
+use crate::storage::{self, FoundObject, Location};
 use pelton_data::spelling::closest;
 
 /// Flink's option for files whose paths match a regular expression.
@@ -27,8 +29,7 @@ pub(super) const PATH_PATTERN: &str = "source.path.regex-pattern";
 /// A file to read.
 #[derive(Debug, Clone)]
 pub(crate) struct InputFile {
-    /// Where it is.
-    pub(super) path: PathBuf,
+    pub(super) location: Location,
     /// The same for people, as the table's `path` has it.
     pub(super) place: String,
     /// Bytes, compressed.
@@ -39,25 +40,13 @@ pub(crate) struct InputFile {
     modified_millis: i64,
 }
 
-/// A path without its scheme.
-pub(super) fn local(path: &str) -> Result<&str, ConnectorError> {
-    let local = path.strip_prefix("file://").unwrap_or(path);
-    match local.split_once("://") {
-        Some((scheme, _)) => {
-            Err(ConnectorError::option("path", format!("has the scheme '{scheme}'; only file:// is supported")))
-        }
-        None => Ok(local),
-    }
-}
-
 /// Which files a table reads.
 #[derive(Debug, Clone)]
 pub(super) struct Selection {
     /// As the table has it.
     path: String,
-    /// The same without its scheme.
-    local: String,
-    /// What the absolute path of a file must match as a whole.
+    location: Location,
+    /// What the absolute path of a file, or the whole path of an object, must match as a whole.
     pattern: Option<Regex>,
 }
 
@@ -66,7 +55,7 @@ impl Selection {
     /// Where the path has another scheme than that of files, or the pattern is none.
     pub(super) fn of(options: &Options) -> Result<Selection, ConnectorError> {
         let path = options.required("path", "/data/trades.csv")?.to_owned();
-        let local = local(&path)?.to_owned();
+        let location = Location::of(&path, options)?;
         let pattern = match options.text(PATH_PATTERN) {
             Some(text) => {
                 let whole = Regex::new(text).and_then(|_| Regex::new(&format!("^(?:{text})$")));
@@ -74,12 +63,12 @@ impl Selection {
             }
             None => None,
         };
-        Ok(Selection { path, local, pattern })
+        Ok(Selection { path, location, pattern })
     }
 
-    /// The path without its scheme.
-    pub(super) fn local(&self) -> &str {
-        &self.local
+    /// The place that the path names.
+    pub(super) fn location(&self) -> &Location {
+        &self.location
     }
 
     /// The path as the table has it.
@@ -92,49 +81,94 @@ impl Selection {
     pub(super) fn files(&self) -> Result<Vec<InputFile>, ConnectorError> {
         let files = self.found()?;
         if files.is_empty() && self.is_glob() {
-            let hint = if self.local.contains('{') { "; patterns have *, ? and [ab], not {a,b}" } else { "" };
+            let hint = if self.path.contains('{') { "; patterns have *, ? and [ab], not {a,b}" } else { "" };
             return Err(ConnectorError::place(&self.path, format!("no file matches{hint}")));
+        }
+        if files.is_empty() && self.pattern.is_none() && self.location.bucket().is_some() {
+            return Err(ConnectorError::place(&self.path, "no object has this name, or is below it"));
         }
         Ok(files)
     }
 
     /// As [`Selection::files`], where a glob may match none yet.
     pub(super) fn found(&self) -> Result<Vec<InputFile>, ConnectorError> {
-        let Selection { path, local, pattern } = self;
+        let mut files = match self.location.bucket() {
+            Some(bucket) => self.objects(bucket)?,
+            None => self.local_files()?,
+        };
+        if let Some(pattern) = &self.pattern {
+            files.retain(|file| is_match(pattern, file));
+        }
+        files.sort_by(|a, b| a.location.path().cmp(b.location.path()));
+        files.dedup_by(|a, b| a.location.path() == b.location.path());
+        Ok(files)
+    }
+
+    /// The objects of a bucket.
+    fn objects(&self, bucket: &Bucket) -> Result<Vec<InputFile>, ConnectorError> {
+        let place = |error: std::io::Error| ConnectorError::place(&self.path, problem(&error));
+        let key = self.location.key();
+        let input = |object: FoundObject| InputFile::of_object(&self.location, object);
+        if self.is_glob() {
+            let pattern =
+                glob::Pattern::new(&key).map_err(|error| ConnectorError::option("path", error.to_string()))?;
+            let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+            let plain = key.split(['*', '?', '[']).next().unwrap_or_default();
+            let below = plain.rsplit_once('/').map_or("", |(below, _)| below);
+            let is_meant = |object: &FoundObject| {
+                pattern.matches_with(&object.key, options) && !is_left_out(Path::new(&object.key), Path::new(&key))
+            };
+            return Ok(bucket.list(below).map_err(place)?.into_iter().filter(is_meant).map(input).collect());
+        }
+        let is_directory = key.is_empty() || key.ends_with('/');
+        if !is_directory && let Some(object) = bucket.find(&key).map_err(place)? {
+            return Ok(vec![input(object)]);
+        }
+        let root = key.trim_matches('/').len();
+        let is_shown = |object: &FoundObject| object.key[root..].split('/').all(|name| hidden_by(name).is_none());
+        Ok(bucket.list(&key).map_err(place)?.into_iter().filter(is_shown).map(input).collect())
+    }
+
+    /// Files of this machine.
+    fn local_files(&self) -> Result<Vec<InputFile>, ConnectorError> {
+        let Selection { path, location, .. } = self;
+        let local = location.path();
+        let text = local.to_string_lossy();
         let mut files = Vec::new();
         match fs::metadata(local) {
-            Ok(metadata) if metadata.is_dir() => list(Path::new(local), &mut files)?,
-            Ok(metadata) => files.push(InputFile::new(PathBuf::from(local), &metadata)),
+            Ok(metadata) if metadata.is_dir() => list(local, &mut files)?,
+            Ok(metadata) => files.push(InputFile::new(local.to_path_buf(), &metadata)),
             Err(_) if self.is_glob() => {
-                let matches = glob::glob(local).map_err(|error| ConnectorError::option("path", error.to_string()))?;
+                let matches = glob::glob(&text).map_err(|error| ConnectorError::option("path", error.to_string()))?;
                 for found in matches {
                     let found = found.map_err(|error| ConnectorError::place(path, error))?;
-                    if !is_left_out(&found, Path::new(local)) {
+                    if !is_left_out(&found, local) {
                         add(found, &mut files)?;
                     }
                 }
             }
-            Err(error) if local.contains('{') => {
+            Err(error) if text.contains('{') => {
                 let problem = format!("{}; patterns have *, ? and [ab], not {{a,b}}", problem(&error));
                 return Err(ConnectorError::place(path, problem));
             }
             Err(error) => return Err(ConnectorError::place(path, problem(&error))),
         }
-        if let Some(pattern) = pattern {
-            files.retain(|file| is_match(pattern, &file.path));
-        }
-        files.sort_by(|a, b| a.path.cmp(&b.path));
-        files.dedup_by(|a, b| a.path == b.path);
         Ok(files)
     }
 
     fn is_glob(&self) -> bool {
-        self.local.contains(['*', '?', '[']) && fs::metadata(&self.local).is_err()
+        let path = self.location.path();
+        let is_there = || self.location.bucket().is_none() && fs::metadata(path).is_ok();
+        path.to_string_lossy().contains(['*', '?', '[']) && !is_there()
     }
 }
 
 /// Whether a pattern matches the absolute path of a file.
-fn is_match(pattern: &Regex, path: &Path) -> bool {
+fn is_match(pattern: &Regex, file: &InputFile) -> bool {
+    if file.location.bucket().is_some() {
+        return pattern.is_match(&file.place);
+    }
+    let path = file.location.path();
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     pattern.is_match(&absolute.to_string_lossy())
 }
@@ -214,22 +248,50 @@ impl InputFile {
         let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         InputFile {
             place: path.to_string_lossy().into_owned(),
-            path,
+            location: Location::local(path),
             size: metadata.len(),
             is_live: !metadata.is_file(),
             modified_millis: modified.map_or(0, |since| since.as_millis() as i64),
         }
     }
 
+    /// An object that was found in the bucket of `beside`.
+    fn of_object(beside: &Location, object: FoundObject) -> InputFile {
+        let FoundObject { key, size, modified_millis } = object;
+        let location = beside.with_path(key);
+        InputFile { place: location.to_string(), location, size, is_live: false, modified_millis }
+    }
+
+    /// The file of a table of that place, if it is there.
+    pub(super) fn found_again(place: &str, selection: &Selection) -> Option<InputFile> {
+        match selection.location.bucket() {
+            Some(bucket) => {
+                let (_, key) = storage::object(place)?;
+                let found = bucket.find(key).ok()??;
+                Some(InputFile::of_object(&selection.location, found))
+            }
+            None => {
+                let metadata = fs::metadata(place).ok().filter(Metadata::is_file)?;
+                Some(InputFile::new(place.into(), &metadata))
+            }
+        }
+    }
+
     /// Stands for an input that is no file.
     pub(super) fn without_path(place: String) -> InputFile {
-        InputFile { path: PathBuf::new(), place, size: 0, is_live: true, modified_millis: 0 }
+        InputFile { location: Location::local(""), place, size: 0, is_live: true, modified_millis: 0 }
     }
 
     /// Stands for a file of `size` bytes that is not there.
     #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn in_memory(size: usize) -> InputFile {
-        InputFile { path: PathBuf::new(), place: "FILE".into(), size: size as u64, is_live: false, modified_millis: 0 }
+        InputFile {
+            location: Location::local(""),
+            place: "FILE".into(),
+            size: size as u64,
+            is_live: false,
+            modified_millis: 0,
+        }
     }
 
     /// The values of those columns of `shape` that the file's data does not have, as arrays of one row.
@@ -240,7 +302,9 @@ impl InputFile {
         let constant = |(origin, field): (&Origin, &Arc<Field>)| match origin {
             Origin::Data(_) => None,
             Origin::Metadata(key) => Some(Ok(self.metadata(key))),
-            Origin::Partition { default_name } => Some(partition_keys::constant(&self.path, field, default_name)),
+            Origin::Partition { default_name } => {
+                Some(partition_keys::constant(self.location.path(), field, default_name))
+            }
         };
         shape.origins.iter().zip(shape.schema.fields()).filter_map(constant).collect()
     }
@@ -250,7 +314,7 @@ impl InputFile {
         match key {
             "file.path" => Arc::new(StringViewArray::from(vec![self.place.as_str()])),
             "file.name" => {
-                let name = self.path.file_name().map_or("".into(), |name| name.to_string_lossy());
+                let name = self.location.path().file_name().map_or("".into(), |name| name.to_string_lossy());
                 Arc::new(StringViewArray::from(vec![name.as_ref()]))
             }
             "file.size" => Arc::new(Int64Array::from(vec![self.size as i64])),

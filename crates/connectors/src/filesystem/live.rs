@@ -31,7 +31,7 @@ pub(super) fn open(path: &Path, waker: Option<Waker>) -> io::Result<Inbox> {
 }
 
 fn deliver(path: &Path, sender: &InboxSender) {
-    let mut reader = match compression::open(path) {
+    let mut reader = match compression::open_pipe(path) {
         Ok(reader) => reader,
         Err(error) => {
             // Where nobody takes it there is nobody to tell.

@@ -13,6 +13,7 @@ use pelton_runtime::source::Source;
 use crate::format::csv::Dialect;
 use crate::format::{Format, FormatName, TextKind, avro, parquet};
 use crate::options::Options;
+use crate::storage::{self, Location};
 use crate::{ConnectorError, Declared, Open, Opening, TableRequest};
 
 pub(crate) mod files;
@@ -32,6 +33,8 @@ mod watched;
 mod sink;
 
 mod part;
+
+mod part_file;
 
 mod committed_file;
 
@@ -111,7 +114,7 @@ impl Inputs {
         let selection = Selection::of(options)?;
         // What watches the files is read where they are read, and nothing but `declared` reads them before.
         options.text(MONITOR_INTERVAL);
-        let named = format_of_path(selection.local());
+        let named = format_of_path(options.required("path", "/data/trades.csv")?);
         let is_told = named.is_some() || options.text("format").is_some();
         let format = if is_told { Some(Format::new(options, named)?) } else { None };
         Ok(Inputs { selection, named, format })
@@ -140,7 +143,10 @@ impl Inputs {
 /// The name of the format of a table, where options or the path tell it.
 pub(crate) fn told_format(options: &Options) -> Result<Option<&'static str>, ConnectorError> {
     let named = match options.text("path") {
-        Some(path) => format_of_path(files::local(path)?),
+        Some(path) => {
+            Location::of(path, options)?;
+            format_of_path(path)
+        }
         None => None,
     };
     Ok(FormatName::told(options)?.or(named).map(FormatName::in_options))
@@ -148,7 +154,11 @@ pub(crate) fn told_format(options: &Options) -> Result<Option<&'static str>, Con
 
 /// The format that a path tells by its extension, unless it names a directory.
 fn format_of_path(path: &str) -> Option<FormatName> {
-    FormatName::of_file(path).filter(|_| !Path::new(path).is_dir())
+    let is_directory = match storage::object(path) {
+        Some((_, key)) => key.ends_with('/'),
+        None => Path::new(path.strip_prefix("file://").unwrap_or(path)).is_dir(),
+    };
+    FormatName::of_file(path).filter(|_| !is_directory)
 }
 
 /// Reads what a table's options say of a file to write.
@@ -166,8 +176,8 @@ pub(crate) fn declared(options: &Options) -> Result<Option<Declared>, ConnectorE
     for (index, file) in files.iter().enumerate() {
         let text = match &format {
             Format::Text(text) => text,
-            Format::Parquet { .. } => return of_schema(file, parquet::declared_schema(&file.path, &file.place)?),
-            Format::Avro { .. } => return of_schema(file, avro::declared_schema(&file.path, &file.place)?),
+            Format::Parquet { .. } => return of_schema(file, parquet::declared_schema(&file.location, &file.place)?),
+            Format::Avro { .. } => return of_schema(file, avro::declared_schema(&file.location, &file.place)?),
         };
         let Some(inferred) = text_stream::declared_schema(file, text, &is_told)? else { continue };
         if let (TextKind::Csv(dialect), Some(header)) = (&text.kind, &inferred.header) {
@@ -214,7 +224,7 @@ fn check_headers(
         }
     }
     for file in files {
-        let names = text_stream::header(&file.path, &dialect);
+        let names = text_stream::header(&file.location, &dialect);
         let names = names.map_err(|error| ConnectorError::place(&file.place, files::problem(&error)))?;
         if let Some(names) = names.filter(|names| names != header) {
             let problem = format!(

@@ -68,10 +68,10 @@ impl Opened {
         if let Some(decoder) = &self.decoder {
             return Ok(decoder.clone());
         }
-        let InputFile { path, place, .. } = &self.file;
+        let InputFile { location, place, .. } = &self.file;
         let input = |problem: String| SourceError::Input { place: place.clone(), problem };
         let constants = self.file.constants(&reading.shape).map_err(input)?;
-        let opened = ParquetDecoder::open(path, place, &reading.shape, constants, reading.on_error);
+        let opened = ParquetDecoder::open(location, place, &reading.shape, constants, reading.on_error);
         let opened = opened.map_err(|error| match error {
             ConnectorError::Place { problem, .. } => input(problem),
             other => input(other.to_string()),

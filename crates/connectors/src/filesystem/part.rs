@@ -1,9 +1,11 @@
 //! A file that is being written.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -16,57 +18,58 @@ use parquet::file::properties::WriterProperties;
 use pelton_runtime::sink::SinkError;
 
 use super::files::problem;
+use super::part_file::{PartFile, Publication, UNFINISHED, remove_unfinished, temporary};
 use crate::ConnectorError;
 use crate::format::Format;
 use crate::format::avro::AvroWriter;
 use crate::format::compression::Compression;
 use crate::format::write::TextWriter;
+use crate::storage::Location;
 
 /// Encoded bytes that are handed to the file at once.
 const WRITE_BYTES: usize = 256 << 10;
 
-/// What the name of a file ends with that is not complete.
-const UNFINISHED: &str = ".inprogress";
-
 /// Where a file is written.
 pub(super) struct Target {
-    /// The name that it gets when it is complete.
-    pub path: PathBuf,
-    /// The name that it has until then.
-    pub temporary: PathBuf,
-    pub file: File,
+    /// Where it is when it is complete.
+    pub location: Location,
+    pub file: PartFile,
     /// There are rows in the file before the first that is written.
     pub has_rows: bool,
 }
 
 /// A file that is being written under a temporary name. Dropping it before it is closed removes it.
 pub(super) struct Part {
-    place: String,
-    path: PathBuf,
-    temporary: PathBuf,
+    location: Location,
     schema: SchemaRef,
     encoder: Encoder,
+    /// Bytes that are in the file.
+    written: Arc<AtomicU64>,
     /// Of a file of lines, those written, compressed or not, and those that it had before.
     text_bytes: u64,
-    is_closed: bool,
+    /// How it is made visible, once it is closed.
+    publication: Option<Publication>,
+    /// Whether it stays under its temporary name.
+    is_kept: bool,
 }
 
 enum Encoder {
     Text { writer: TextWriter, buffer: Vec<u8>, output: Output },
-    Parquet(Option<ArrowWriter<File>>),
-    Avro(Option<AvroWriter<File>>),
+    Parquet(Option<ArrowWriter<PartFile>>),
+    Avro(Option<AvroWriter<PartFile>>),
 }
 
 impl Part {
     pub fn new(target: Target, format: &Format, schema: &SchemaRef) -> Result<Part, ConnectorError> {
-        let Target { path, temporary, file, has_rows } = target;
-        let place = path.to_string_lossy().into_owned();
-        let metadata = file.metadata().map_err(|error| ConnectorError::place(&place, problem(&error)))?;
+        let Target { location, file, has_rows } = target;
+        let place = location.to_string();
+        let size = file.size().map_err(|error| ConnectorError::place(&place, problem(&error)))?;
+        let written = file.written();
         let schema = written_schema(schema, format);
         let encoder = match format {
             Format::Text(text) => {
                 let names = schema.fields().iter().map(|field| field.name().clone()).collect();
-                let output = Output::new(&path, BufWriter::with_capacity(WRITE_BYTES, file))
+                let output = Output::new(location.path(), BufWriter::with_capacity(WRITE_BYTES, file))
                     .map_err(|error| ConnectorError::place(&place, problem(&error)))?;
                 Encoder::Text { writer: TextWriter::new(text, names, has_rows), buffer: Vec::new(), output }
             }
@@ -81,16 +84,16 @@ impl Part {
                 Encoder::Parquet(Some(writer))
             }
         };
-        Ok(Part { place, path, temporary, schema, encoder, text_bytes: metadata.len(), is_closed: false })
+        Ok(Part { location, schema, encoder, written, text_bytes: size, publication: None, is_kept: false })
     }
 
     fn error(&self, problem: impl ToString) -> SinkError {
-        SinkError { place: self.place.clone(), problem: problem.to_string() }
+        SinkError { place: self.location.to_string(), problem: problem.to_string() }
     }
 
-    /// The name that it gets.
+    /// The path that it gets.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.location.path()
     }
 
     /// The rows with exactly the file's types: strings may come as dictionaries.
@@ -136,7 +139,7 @@ impl Part {
         match &self.encoder {
             Encoder::Text { .. } => self.text_bytes,
             // Blocks are in the file as soon as they are written.
-            Encoder::Avro(_) => fs::metadata(&self.temporary).map_or(0, |metadata| metadata.len()),
+            Encoder::Avro(_) => self.written.load(Ordering::Relaxed),
             Encoder::Parquet(writer) => {
                 writer.as_ref().map_or(0, |writer| (writer.bytes_written() + writer.in_progress_size()) as u64)
             }
@@ -163,11 +166,7 @@ impl Part {
     /// Makes the lines so far durable, and returns their bytes.
     pub fn sync(&mut self) -> Result<u64, SinkError> {
         let bytes = match &mut self.encoder {
-            Encoder::Text { output: Output::Plain(file), .. } => file
-                .flush()
-                .and_then(|()| file.get_ref().sync_all())
-                .and_then(|()| file.get_ref().metadata())
-                .map(|metadata| metadata.len()),
+            Encoder::Text { output: Output::Plain(file), .. } => file.flush().and_then(|()| file.get_ref().sync()),
             _ => unreachable!("only plain text is whole before its end"),
         };
         bytes.map_err(|error| self.error(problem(&error)))
@@ -175,7 +174,7 @@ impl Part {
 
     /// Keeps the file under its temporary name, also where it is not closed.
     pub fn keep(&mut self) {
-        self.is_closed = true;
+        self.is_kept = true;
     }
 
     /// Brings lines into the file. A Parquet file has no use before its end.
@@ -188,39 +187,38 @@ impl Part {
     }
 
     /// Writes the end, after the last row. From then on the file stays, under its temporary name.
-    pub fn close(&mut self, is_durable: bool) -> Result<(), SinkError> {
-        let sync = |file: &File| if is_durable { file.sync_all() } else { Ok(()) };
+    pub fn close(&mut self, is_durable: bool) -> Result<&Publication, SinkError> {
+        let end = |file: &mut PartFile| file.end(is_durable);
         let result = match &mut self.encoder {
             Encoder::Text { writer, buffer, output } => writer.begin(buffer).and_then(|()| {
-                let written = output.write_all(buffer).and_then(|()| output.finish().and_then(sync));
+                let written = output.write_all(buffer).and_then(|()| output.finish().and_then(end));
                 written.map_err(|error| problem(&error))
             }),
             Encoder::Avro(writer) => {
                 let file = writer.take().expect("the end comes once").finish();
-                file.and_then(|file| sync(&file).map_err(|error| problem(&error)))
+                file.and_then(|mut file| end(&mut file).map_err(|error| problem(&error)))
             }
             Encoder::Parquet(writer) => {
                 let writer = writer.take().expect("the end comes once");
                 let file = writer.into_inner().map_err(parquet_problem);
-                file.and_then(|file| sync(&file).map_err(|error| problem(&error)))
+                file.and_then(|mut file| end(&mut file).map_err(|error| problem(&error)))
             }
         };
-        result.map_err(|problem| self.error(problem))?;
-        self.is_closed = true;
-        Ok(())
+        let publication = result.map_err(|problem| self.error(problem))?;
+        Ok(self.publication.insert(publication))
     }
 
-    /// Gives the file, which is closed, its name.
+    /// Makes it visible, behind its end.
     pub fn publish(&self) -> Result<(), SinkError> {
-        fs::rename(&self.temporary, &self.path).map_err(|error| self.error(problem(&error)))
+        let publication = self.publication.as_ref().expect("it is closed");
+        publication.publish(&self.location).map_err(|error| self.error(problem(&error)))
     }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        if !self.is_closed {
-            // The query failed already; a hidden file that stays behind is not worth hiding its error for.
-            let _ = fs::remove_file(&self.temporary);
+        if self.publication.is_none() && !self.is_kept {
+            remove_unfinished(&self.location);
         }
     }
 }
@@ -256,12 +254,6 @@ fn written_field(field: &FieldRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(written))
 }
 
-/// The name of a file until it is complete.
-pub(super) fn temporary(path: &Path) -> PathBuf {
-    let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
-    path.with_file_name(format!(".{name}{UNFINISHED}"))
-}
-
 /// A file that is not complete and of which so many bytes count: rows go behind these.
 pub(super) fn resumed(path: &Path, bytes: u64) -> io::Result<Target> {
     let temporary = temporary(path);
@@ -272,13 +264,23 @@ pub(super) fn resumed(path: &Path, bytes: u64) -> io::Result<Target> {
     }
     file.set_len(bytes)?;
     file.seek(SeekFrom::End(0))?;
-    Ok(Target { path: path.to_owned(), temporary, file, has_rows: bytes > 0 })
+    Ok(Target { location: Location::local(path), file: PartFile::of_file(file), has_rows: bytes > 0 })
 }
 
 /// A new part of a directory, of a number from `first` on. Another query may be writing to the directory: whoever creates the temporary file has the number.
-pub(super) fn new_part(directory: &Path, job: &str, extension: &str, first: u64) -> io::Result<Target> {
+pub(super) fn new_part(directory: &Location, job: &str, extension: &str, first: u64) -> io::Result<Target> {
+    if let Some(bucket) = directory.bucket() {
+        // Nobody has the name of an object before it is complete, so each writer has names of its own.
+        static WRITER: OnceLock<u64> = OnceLock::new();
+        static UPLOADS: AtomicU64 = AtomicU64::new(0);
+        let writer = WRITER.get_or_init(|| RandomState::new().build_hasher().finish());
+        let number = UPLOADS.fetch_add(1, Ordering::Relaxed);
+        let location = directory.join(format!("{}{writer:016x}-{number}.{extension}", prefix(job)));
+        let file = PartFile::of_upload(bucket.upload(&location.key())?);
+        return Ok(Target { location, file, has_rows: false });
+    }
     for number in first.. {
-        let path = directory.join(format!("{}{number}.{extension}", prefix(job)));
+        let path = directory.path().join(format!("{}{number}.{extension}", prefix(job)));
         let temporary = temporary(&path);
         if path.exists() {
             continue;
@@ -286,7 +288,8 @@ pub(super) fn new_part(directory: &Path, job: &str, extension: &str, first: u64)
         match OpenOptions::new().write(true).create_new(true).open(&temporary) {
             Ok(file) => {
                 lock(&file);
-                return Ok(Target { path, temporary, file, has_rows: false });
+                let file = PartFile::of_file(file);
+                return Ok(Target { location: Location::local(path), file, has_rows: false });
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -305,16 +308,19 @@ fn prefix(job: &str) -> String {
 }
 
 /// The parts of a directory, and of the partitions that are below it, that nobody writes any more, and that were not finished.
-pub(super) fn left_behind(directory: &Path, job: &str, has_partitions: bool) -> io::Result<Vec<PathBuf>> {
+pub(super) fn left_behind(directory: &Location, job: &str, has_partitions: bool) -> io::Result<Vec<PathBuf>> {
     let mut left = Vec::new();
+    if directory.bucket().is_some() {
+        return Ok(left);
+    }
     let prefix = format!(".{}", prefix(job));
-    for entry in fs::read_dir(directory)? {
+    for entry in fs::read_dir(directory.path())? {
         let path = entry?.path();
         let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
         if name.starts_with(&prefix) && name.ends_with(UNFINISHED) && is_left_behind(&path) {
             left.push(path);
         } else if has_partitions && name.contains('=') && path.is_dir() {
-            left.extend(left_behind(&path, job, true)?);
+            left.extend(left_behind(&Location::local(path), job, true)?);
         }
     }
     left.sort();
@@ -343,13 +349,13 @@ pub(super) fn is_left_behind(temporary: &Path) -> bool {
 
 /// A file of bytes, compressed as its name tells.
 enum Output {
-    Plain(BufWriter<File>),
-    Gzip(flate2::write::GzEncoder<BufWriter<File>>),
-    Zstd(zstd::stream::write::Encoder<'static, BufWriter<File>>),
+    Plain(BufWriter<PartFile>),
+    Gzip(flate2::write::GzEncoder<BufWriter<PartFile>>),
+    Zstd(zstd::stream::write::Encoder<'static, BufWriter<PartFile>>),
 }
 
 impl Output {
-    fn new(path: &Path, file: BufWriter<File>) -> io::Result<Output> {
+    fn new(path: &Path, file: BufWriter<PartFile>) -> io::Result<Output> {
         Ok(match Compression::of(path) {
             Compression::None => Output::Plain(file),
             Compression::Gzip => Output::Gzip(flate2::write::GzEncoder::new(file, flate2::Compression::default())),
@@ -374,7 +380,7 @@ impl Output {
     }
 
     /// Writes what a compressed file ends with, and returns the file.
-    fn finish(&mut self) -> io::Result<&File> {
+    fn finish(&mut self) -> io::Result<&mut PartFile> {
         match self {
             Output::Plain(_) => {}
             Output::Gzip(file) => file.try_finish()?,
@@ -386,6 +392,6 @@ impl Output {
             Output::Zstd(file) => file.get_mut(),
         };
         file.flush()?;
-        Ok(file.get_ref())
+        Ok(file.get_mut())
     }
 }

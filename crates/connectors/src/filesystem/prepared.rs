@@ -8,6 +8,8 @@ use std::str::FromStr;
 pub(super) enum Prepared {
     /// It is complete, and gets its name.
     Complete(String),
+    /// All bytes of the object are there, and its upload is completed by that text.
+    Uploaded(String, String),
     /// So many of its bytes count, and others will follow.
     Open(u64, String),
     /// The partition has had rows since that time, in milliseconds since 1970-01-01T00:00:00Z, and is not complete.
@@ -20,6 +22,7 @@ impl fmt::Display for Prepared {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Prepared::Complete(name) => write!(formatter, "complete {name}"),
+            Prepared::Uploaded(upload, name) => write!(formatter, "uploaded {upload} {name}"),
             Prepared::Open(bytes, name) => write!(formatter, "open {bytes} {name}"),
             Prepared::Pending(began_ms, partition) => write!(formatter, "pending {began_ms} {partition}"),
             Prepared::Committed(partition) => write!(formatter, "committed {partition}"),
@@ -33,16 +36,20 @@ impl FromStr for Prepared {
     fn from_str(line: &str) -> Result<Prepared, String> {
         let unknown = || format!("a checkpoint says '{line}' of it");
         let (kind, rest) = line.split_once(' ').ok_or_else(unknown)?;
-        let numbered = || rest.split_once(' ').ok_or_else(unknown);
+        let two = || rest.split_once(' ').ok_or_else(unknown);
         Ok(match kind {
             "complete" => Prepared::Complete(rest.to_owned()),
             "committed" => Prepared::Committed(rest.to_owned()),
+            "uploaded" => {
+                let (upload, name) = two()?;
+                Prepared::Uploaded(upload.to_owned(), name.to_owned())
+            }
             "open" => {
-                let (bytes, name) = numbered()?;
+                let (bytes, name) = two()?;
                 Prepared::Open(bytes.parse().map_err(|_| unknown())?, name.to_owned())
             }
             "pending" => {
-                let (began_ms, partition) = numbered()?;
+                let (began_ms, partition) = two()?;
                 Prepared::Pending(began_ms.parse().map_err(|_| unknown())?, partition.to_owned())
             }
             _ => return Err(unknown()),
@@ -68,6 +75,7 @@ mod tests {
     fn what_a_checkpoint_says_is_read_as_it_was_written() {
         let lines = vec![
             Prepared::Complete("dt=1/part-a-0.csv".into()),
+            Prepared::Uploaded("id,\"tag\"".into(), "dt=a b/part-a-2.csv".into()),
             Prepared::Open(17, "dt=a b/part-a-1.csv".into()),
             Prepared::Pending(1_700_000_000_000, "dt=a b".into()),
             Prepared::Committed("dt=1/h=2".into()),

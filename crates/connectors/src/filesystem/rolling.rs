@@ -34,7 +34,7 @@ pub(super) fn refuse(options: &Options) -> Result<(), ConnectorError> {
 /// When a part ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RollingPolicy {
-    /// At each checkpoint: parts of formats that are of no use before their end, and all where the table says nothing of when they end.
+    /// At each checkpoint: parts of formats and objects, which are of no use before their end, and all where the table says nothing of when they end.
     pub(super) at_checkpoints: bool,
     limits: Option<Limits>,
 }
@@ -51,8 +51,8 @@ struct Limits {
 }
 
 impl RollingPolicy {
-    /// What the options say of a directory.
-    pub(super) fn of(options: &Options, format: &Format) -> Result<RollingPolicy, ConnectorError> {
+    /// What the options say of a directory. `can_grow`: what was written of a file of lines is of use before its end.
+    pub(super) fn of(options: &Options, format: &Format, can_grow: bool) -> Result<RollingPolicy, ConnectorError> {
         let bytes = options.memory_size(FILE_SIZE)?;
         let [open, check] = [ROLLOVER_INTERVAL, CHECK_INTERVAL].map(|name| options.duration(name));
         let (open, check) = (open?, check?);
@@ -66,7 +66,7 @@ impl RollingPolicy {
             open: options.or_default(ROLLOVER_INTERVAL, open, parse_duration),
             check: options.or_default(CHECK_INTERVAL, check, parse_duration),
         });
-        Ok(RollingPolicy { at_checkpoints: !is_given || !matches!(format, Format::Text(_)), limits })
+        Ok(RollingPolicy { at_checkpoints: !is_given || !can_grow || !matches!(format, Format::Text(_)), limits })
     }
 
     /// Whether a part of so many bytes ends.

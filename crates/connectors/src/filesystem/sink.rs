@@ -16,8 +16,9 @@ use pelton_runtime::sink::{Sink, SinkError};
 
 use super::committed_file::CommittedFile;
 use super::directory_sink::{DirectorySink, Layout};
-use super::files::{PATH_PATTERN, local, problem};
-use super::part::{Part, Target, is_left_behind, lock, temporary};
+use super::files::{PATH_PATTERN, problem};
+use super::part::{Part, Target, is_left_behind, lock};
+use super::part_file::{PartFile, temporary};
 use super::partition_commit::CommitPolicy;
 use super::partition_keys::{DEFAULT_NAME, PartitionKeys};
 use super::rolling::{self, RollingPolicy};
@@ -26,13 +27,15 @@ use crate::format::compression::Compression;
 use crate::format::csv::IGNORE_FIRST_LINE;
 use crate::format::{Format, TextFormat, TextKind};
 use crate::options::Options;
+use crate::storage::Location;
+use crate::storage::s3::Bucket;
 use crate::{ConnectorError, Open, TableRequest};
 
 /// Reads what the options of a table say that is written: one file where the path has a format's extension, else a new part of a directory.
 pub(super) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Result<Open<'a, dyn Sink>, ConnectorError> {
     let path = options.required("path", "/data/result.csv")?;
-    let local = local(path)?;
-    let named = format_of_path(local);
+    let location = Location::of(path, options)?;
+    let named = format_of_path(path);
     let format = Format::new(options, named)?;
     // These concern reading only, of the same table.
     options.text(MONITOR_INTERVAL);
@@ -53,22 +56,27 @@ pub(super) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
             let problem = "is in PARTITIONED BY, and the path has the name of a file; name a directory";
             return Err(ConnectorError::column(request.schema.field(key).name(), problem));
         }
-        return Ok(Box::new(move || open_file(request, Path::new(local), &format)));
+        return Ok(Box::new(move || open_file(request, &location, &format)));
     }
-    let policy = RollingPolicy::of(options, &format)?;
+    let policy = RollingPolicy::of(options, &format, location.bucket().is_none())?;
     let job = request.host.committed_by.as_ref().map(|job| job.name.clone());
     let keys = PartitionKeys::of(request);
     let schema = keys.as_ref().map_or_else(|| request.schema.clone(), |keys| keys.data_schema(&request.schema));
     Ok(Box::new(move || {
-        check_kind(Path::new(local), false)?;
-        let layout = Layout { directory: local.into(), job, format, schema, policy, keys };
+        check_kind(&location, false)?;
+        let layout = Layout { directory: location, job, format, schema, policy, keys };
         Ok(Box::new(DirectorySink::open(layout, commits)?))
     }))
 }
 
 /// One file, which makes its directory.
-fn open_file(request: &TableRequest, path: &Path, format: &Format) -> Result<Box<dyn Sink>, ConnectorError> {
-    check_kind(path, true)?;
+fn open_file(request: &TableRequest, location: &Location, format: &Format) -> Result<Box<dyn Sink>, ConnectorError> {
+    if let Some(bucket) = location.bucket() {
+        let target = object_target(location, bucket, request.host.committed_by.is_some())?;
+        return Ok(Box::new(FileSink(Part::new(target, format, &request.schema)?)));
+    }
+    check_kind(location, true)?;
+    let path = location.path();
     make_directory(path.parent().unwrap_or(Path::new("")))?;
     if request.host.committed_by.is_some() {
         check_rows(path, format, &request.schema)?;
@@ -76,6 +84,24 @@ fn open_file(request: &TableRequest, path: &Path, format: &Format) -> Result<Box
     }
     let target = file_target(path, format, &request.schema)?;
     Ok(Box::new(FileSink(Part::new(target, format, &request.schema)?)))
+}
+
+/// One object, which is visible when its last row is written.
+fn object_target(location: &Location, bucket: &Bucket, has_checkpoints: bool) -> Result<Target, ConnectorError> {
+    let refused = |problem: &str| Err(ConnectorError::place(location.to_string(), problem));
+    if has_checkpoints {
+        return refused(
+            "is one object, which is visible at its end; name a directory, in which each checkpoint makes one",
+        );
+    }
+    let place = |error: io::Error| ConnectorError::place(location.to_string(), problem(&error));
+    if bucket.find(&location.key()).map_err(place)?.is_some_and(|found| found.size > 0) {
+        return refused(
+            "is there already, and an object cannot grow; remove it, or name a directory, which gets an object for each INSERT",
+        );
+    }
+    let file = PartFile::of_upload(bucket.upload(&location.key()).map_err(place)?);
+    Ok(Target { location: location.clone(), file, has_rows: false })
 }
 
 fn check_columns(request: &TableRequest, format: &Format) -> Result<(), ConnectorError> {
@@ -154,12 +180,15 @@ pub(super) fn file_target(path: &Path, format: &Format, schema: &Schema) -> Resu
         let _ = fs::remove_file(&temporary);
         return Err(place(error));
     }
-    Ok(Target { path: path.to_path_buf(), temporary, file, has_rows })
+    Ok(Target { location: Location::local(path), file: PartFile::of_file(file), has_rows })
 }
 
 /// Rows go to ordinary files: a file gets its name when its last row is written, which neither a pipe nor a device can.
-fn check_kind(path: &Path, is_file: bool) -> Result<(), ConnectorError> {
-    let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
+fn check_kind(location: &Location, is_file: bool) -> Result<(), ConnectorError> {
+    if location.bucket().is_some() {
+        return Ok(());
+    }
+    let Ok(metadata) = fs::metadata(location.path()) else { return Ok(()) };
     let problem = match (is_file, metadata.is_file(), metadata.is_dir()) {
         (_, false, false) => {
             "is a pipe or a device, and rows are written to ordinary files; name one, or leave INSERT out to print rows"
@@ -172,7 +201,7 @@ fn check_kind(path: &Path, is_file: bool) -> Result<(), ConnectorError> {
         }
         _ => return Ok(()),
     };
-    Err(ConnectorError::place(path.to_string_lossy(), problem))
+    Err(ConnectorError::place(location.to_string(), problem))
 }
 
 /// Rows are read by the names of a header, and written one value behind the other: that must be the same.
@@ -181,7 +210,7 @@ fn check_header(path: &Path, format: &Format, schema: &Schema) -> Result<(), Con
     if !dialect.header {
         return Ok(());
     }
-    let names = text_stream::header(path, dialect);
+    let names = text_stream::header(&Location::local(path), dialect);
     let names = names.map_err(|error| ConnectorError::place(path.to_string_lossy(), problem(&error)))?;
     let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     match names {

@@ -1,7 +1,6 @@
 //! Files of lines: bytes are taken off a file up to the end of a row; whoever is free decodes them.
 
 use std::io::{self, Read as _};
-use std::path::Path;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -18,6 +17,7 @@ use crate::format::json::layout::Layout;
 use crate::format::opened::{Change, OpenedFile};
 use crate::format::rows::{RowDecoder, Splitter, TextChunk};
 use crate::format::{RowShape, TextFormat, TextKind};
+use crate::storage::Location;
 use crate::{ConnectorError, TableRequest};
 
 /// Bytes in a chunk, about: large against the cost of handing it over, small against the caches.
@@ -50,9 +50,9 @@ pub(crate) struct TextReading {
 }
 
 /// The names in the header of a file; `None` where the file has no whole row.
-pub(super) fn header(path: &Path, dialect: &Dialect) -> io::Result<Option<Vec<String>>> {
+pub(super) fn header(location: &Location, dialect: &Dialect) -> io::Result<Option<Vec<String>>> {
     let mut bytes = Vec::new();
-    if fill(&mut *compression::open(path)?, &mut bytes, HEADER_BYTES_MAX)? == Filled::End {
+    if fill(&mut *compression::open(location)?, &mut bytes, HEADER_BYTES_MAX)? == Filled::End {
         bytes.push(b'\n');
     }
     let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
@@ -235,7 +235,7 @@ pub(super) fn declared_schema(
         return Err(ConnectorError::place(&file.place, "is read once: name its columns and their types"));
     }
     let mut bytes = Vec::new();
-    let mut reader = compression::open(&file.path).map_err(place)?;
+    let mut reader = compression::open(&file.location).map_err(place)?;
     let filled = fill(&mut *reader, &mut bytes, INFER_BYTES_MAX).map_err(place)?;
     // An object that is cut off is none; a row may look like a shorter one.
     if filled != Filled::End && !matches!(format.kind, TextKind::Json { .. }) {
@@ -254,11 +254,11 @@ impl Beginning {
     fn open(file: &InputFile, waker: Option<Waker>) -> Result<Beginning, SourceError> {
         let input = |error: io::Error| SourceError::Input { place: file.place.clone(), problem: problem(&error) };
         if file.is_live {
-            let reader = live::open(&file.path, waker).map_err(input)?;
+            let reader = live::open(file.location.path(), waker).map_err(input)?;
             return Ok(Beginning::of(Box::new(reader)));
         }
-        let opened = OpenedFile::open(&file.path).map_err(input)?;
-        let reader = compression::reader(&file.path, opened.clone()).map_err(input)?;
+        let opened = OpenedFile::open(&file.location).map_err(input)?;
+        let reader = compression::reader(file.location.path(), opened.clone()).map_err(input)?;
         Ok(Beginning { file: Some(opened), ..Beginning::of(reader) })
     }
 

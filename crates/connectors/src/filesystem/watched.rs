@@ -6,8 +6,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
-use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pelton_runtime::source::{Position, Read, Source, SourceError};
@@ -58,7 +56,7 @@ impl WatchedSource {
         selection: Selection,
         interval: Duration,
     ) -> Result<WatchedSource, ConnectorError> {
-        if selection.found()?.iter().any(|file| file.is_live && file.place == selection.local()) {
+        if selection.found()?.iter().any(|file| file.is_live && file.location.path() == selection.location().path()) {
             let problem = "is a pipe or a device, which cannot be watched; leave 'source.monitor-interval' out";
             return Err(ConnectorError::place(selection.path(), problem));
         }
@@ -161,13 +159,8 @@ impl Source for WatchedSource {
         if name.is_empty() {
             return true;
         }
-        let path = PathBuf::from(name);
-        match fs::metadata(&path) {
-            Ok(metadata) if metadata.is_file() => {
-                self.begin(InputFile::new(path, &metadata)).seek(position);
-                true
-            }
-            _ => false,
-        }
+        let Some(file) = InputFile::found_again(name, &self.selection) else { return false };
+        self.begin(file).seek(position);
+        true
     }
 }

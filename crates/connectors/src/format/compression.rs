@@ -4,17 +4,20 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Opens a file of text for reading; what is compressed by gzip or zstd is decompressed.
+use super::opened::OpenedFile;
+use crate::storage::Location;
+
+/// Opens a pipe of text for reading: its bytes are there once, and may be few for long. What its name says is compressed is decompressed.
+pub(crate) fn open_pipe(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    decompressed(Compression::of(path), File::open(path)?)
+}
+
+/// Opens a file or an object of text for reading; what is compressed by gzip or zstd is decompressed.
 ///
 /// # Errors
 /// Where its first bytes are those of something else than text.
-pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
-    let file = File::open(path)?;
-    // The bytes of a pipe are there once, and may be few for long.
-    match file.metadata()?.is_file() {
-        true => reader(path, file),
-        false => decompressed(Compression::of(path), file),
-    }
+pub(crate) fn open(location: &Location) -> io::Result<Box<dyn Read + Send>> {
+    reader(location.path(), OpenedFile::open(location)?)
 }
 
 /// What an ordinary `file` has, decompressed as the name of its path or its first bytes say.

@@ -1,14 +1,16 @@
-//! A file that is open for reading, and what has become of it since.
+//! A file or an object that is open for reading, and what has become of it since.
 //!
-//! Others may change a file while it is read. Rows that are appended are read as well. Rows of a file that was cut off or overwritten would be a mixture of
+//! An object is read as it was when it was opened, or not at all. Others may change a file while it is read. Rows that are appended are read as well. Rows of a file that was cut off or overwritten would be a mixture of
 //! two contents: these are an error. A file that was removed, or replaced by another under its name, is read to its end, as it was opened.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
+
+use crate::storage::Location;
+use crate::storage::s3::ObjectReader;
 
 /// Bytes at each end of a file by which it is known again.
 const END_BYTES: usize = 4 << 10;
@@ -18,7 +20,13 @@ const END_BYTES: usize = 4 << 10;
 pub(crate) struct OpenedFile(Arc<Opened>);
 
 #[derive(Debug)]
-struct Opened {
+enum Opened {
+    File(OpenedLocally),
+    Object(ObjectReader),
+}
+
+#[derive(Debug)]
+struct OpenedLocally {
     file: File,
     /// As it was when it was opened: its size in bytes,
     size: u64,
@@ -47,28 +55,44 @@ pub(crate) enum Change {
 }
 
 impl OpenedFile {
-    /// Opens the regular file at `path`.
-    pub(crate) fn open(path: &Path) -> io::Result<OpenedFile> {
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        let (size, modified) = (metadata.len(), metadata.modified().ok());
-        let ends = ends(&file, size)?;
-        Ok(OpenedFile(Arc::new(Opened { file, size, modified, ends })))
+    /// Opens the regular file or the object at a place.
+    pub(crate) fn open(location: &Location) -> io::Result<OpenedFile> {
+        let opened = match location.bucket() {
+            Some(bucket) => Opened::Object(bucket.open(&location.key())?),
+            None => {
+                let file = File::open(location.path())?;
+                let metadata = file.metadata()?;
+                let (size, modified) = (metadata.len(), metadata.modified().ok());
+                let ends = ends(&file, size)?;
+                Opened::File(OpenedLocally { file, size, modified, ends })
+            }
+        };
+        Ok(OpenedFile(Arc::new(opened)))
     }
 
     /// Bytes that it had when it was opened.
     pub(crate) fn size(&self) -> u64 {
-        self.0.size
+        match &*self.0 {
+            Opened::File(opened) => opened.size,
+            Opened::Object(object) => object.size(),
+        }
     }
 
     /// Reads bytes from a place on: fewer than there is room for only at the file's end.
     pub(crate) fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        read_at(&self.0.file, into, at)
+        match &*self.0 {
+            Opened::File(opened) => read_at(&opened.file, into, at),
+            Opened::Object(object) => object.read_at(into, at),
+        }
     }
 
     /// What has become of it. To be asked after reading: what changes later is not in what was read.
     pub(crate) fn change(&self) -> io::Result<Change> {
-        let Opened { file, size, modified, ends: were } = &*self.0;
+        let OpenedLocally { file, size, modified, ends: were } = match &*self.0 {
+            Opened::File(opened) => opened,
+            // Reading one that was overwritten fails.
+            Opened::Object(_) => return Ok(Change::None),
+        };
         let now = file.metadata()?;
         Ok(if now.len() < *size {
             Change::CutOff { from: *size, to: now.len() }
@@ -81,8 +105,11 @@ impl OpenedFile {
         })
     }
 
-    /// What is wrong, where the bytes that were read may not be those of one content; `may_grow`: appended ones are no problem.
+    /// What is wrong, where the bytes that were read may not be those of one content, or those of an object could not be read; `may_grow`: appended ones are no problem.
     pub(crate) fn problem(&self, may_grow: bool) -> Option<String> {
+        if let Opened::Object(object) = &*self.0 {
+            return object.failure();
+        }
         match self.change() {
             Ok(Change::None) => None,
             Ok(Change::Grown) if may_grow => None,
@@ -98,7 +125,10 @@ impl OpenedFile {
 
 impl Read for OpenedFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        (&self.0.file).read(into)
+        match &*self.0 {
+            Opened::File(opened) => (&opened.file).read(into),
+            Opened::Object(object) => object.read_next(into),
+        }
     }
 }
 
@@ -156,7 +186,7 @@ mod tests {
             write(text);
             let file = File::options().write(true).open(&path).unwrap();
             file.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
-            OpenedFile::open(&path).unwrap()
+            OpenedFile::open(&Location::local(&path)).unwrap()
         };
         let append = |text: &str| OpenOptions::new().append(true).open(&path).unwrap().write_all(text.as_bytes());
         let file = written("1,a\n2,b\n");

@@ -1,7 +1,6 @@
 //! Parquet: a part of a row group at a time, wanted columns only, brought to the types that the table declares.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -17,6 +16,7 @@ use super::on_error::OnError;
 use super::opened::{self, OpenedFile};
 use super::shape::RowShape;
 use crate::ConnectorError;
+use crate::storage::Location;
 use parts::{Division, FileNumber, GroupRows, Readers};
 
 pub(crate) mod parts;
@@ -48,17 +48,18 @@ pub(crate) struct ParquetDecoder {
 }
 
 /// A file and its metadata.
-fn opened(path: &Path, place: &str) -> Result<(OpenedFile, ArrowReaderMetadata), ConnectorError> {
+fn opened(location: &Location, place: &str) -> Result<(OpenedFile, ArrowReaderMetadata), ConnectorError> {
     let system = |error: io::Error| ConnectorError::place(place, opened::problem(&error));
-    let file = OpenedFile::open(path).map_err(system)?;
+    let file = OpenedFile::open(location).map_err(system)?;
     // Where pages begin, so that those that others decode are not touched; their statistics are not needed.
     let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
     match parts::unless_damaged(|| ArrowReaderMetadata::load(&file, options)) {
         Ok(metadata) => Ok((file, metadata)),
-        Err(error) => Err(match Failure::of(&error.to_string()) {
-            Failure::System(error) => system(error),
-            Failure::Unsupported(what) => ConnectorError::place(place, format!("cannot be decoded: {what}")),
-            Failure::Damage(what) => {
+        Err(error) => Err(match (file.problem(true), Failure::of(&error.to_string())) {
+            (Some(problem), _) => ConnectorError::place(place, problem),
+            (None, Failure::System(error)) => system(error),
+            (None, Failure::Unsupported(what)) => ConnectorError::place(place, format!("cannot be decoded: {what}")),
+            (None, Failure::Damage(what)) => {
                 ConnectorError::place(place, format!("is not a Parquet file, or is damaged: {what}"))
             }
         }),
@@ -100,22 +101,22 @@ fn plain(message: &str) -> &str {
 }
 
 /// The columns of a file, with the types that tables have for them.
-pub(crate) fn declared_schema(path: &Path, place: &str) -> Result<Schema, ConnectorError> {
-    let (_, metadata) = opened(path, place)?;
+pub(crate) fn declared_schema(location: &Location, place: &str) -> Result<Schema, ConnectorError> {
+    let (_, metadata) = opened(location, place)?;
     declared(metadata.schema(), place)
 }
 
 impl ParquetDecoder {
-    /// Reads the metadata of the file at `path`, and finds the wanted columns in it. `constants` are the values of the
+    /// Reads the metadata of the file at `location`, and finds the wanted columns in it. `constants` are the values of the
     /// columns that are not in the data, in order.
     pub(crate) fn open(
-        path: &Path,
+        location: &Location,
         place: &str,
         shape: &RowShape,
         constants: Vec<ArrayRef>,
         on_error: OnError,
     ) -> Result<ParquetDecoder, ConnectorError> {
-        let (file, metadata) = opened(path, place)?;
+        let (file, metadata) = opened(location, place)?;
         let conversion = Conversion::new(metadata.schema(), place, shape, constants, on_error)?;
         for index in conversion.file_columns() {
             let found = metadata.schema().field(index);

@@ -214,7 +214,7 @@ const FILESYSTEM: &[OptionEntry] = &[
         Text,
         "",
         Both,
-        "The file, the directory or, to read, a glob pattern with `*`, `?` and `[ab]`. Required.",
+        "The file, the directory or, to read, a glob pattern with `*`, `?` and `[ab]`; `s3://bucket/path` is in [S3](#s3). Required.",
     ),
     option(
         "format",
@@ -302,6 +302,23 @@ const FILESYSTEM: &[OptionEntry] = &[
         "the value of the first column",
         Write,
         "The time of a partition as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss`, with `$name` for the value of a column: `$dt $hour:00:00`.",
+    ),
+    option(
+        "s3.endpoint",
+        Text,
+        "that of Amazon for the region",
+        Both,
+        "The URL of another server that speaks the protocol of S3.",
+    ),
+    option("s3.access-key", Text, "`AWS_ACCESS_KEY_ID`", Both, "The name of the key for [S3](#s3)."),
+    option("s3.secret-key", Text, "`AWS_SECRET_ACCESS_KEY`", Both, "The key itself."),
+    option("s3.region", Text, "`AWS_REGION`, or else `us-east-1`", Both, "The region of the bucket."),
+    option(
+        "s3.path.style.access",
+        Boolean,
+        "false",
+        Both,
+        "The bucket is the first part of the path of URLs, and not of the host's name. So it is without this option where the endpoint is an address or `localhost`.",
     ),
 ];
 

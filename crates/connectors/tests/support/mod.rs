@@ -1,6 +1,9 @@
 //! Reads and writes tables of files in a directory of their own.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+#[cfg(feature = "s3")]
+pub mod moto;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

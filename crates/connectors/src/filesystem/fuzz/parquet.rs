@@ -12,6 +12,7 @@ use super::super::parquet_stream::{ParquetReading, ParquetStream};
 use crate::TableRequest;
 use crate::format::on_error::OnError;
 use crate::format::parquet::declared_schema;
+use crate::storage::Location;
 
 /// Parts of a damaged file that are read at most: it may have any number of rows.
 const PARTS_MAX: usize = 8;
@@ -22,7 +23,7 @@ pub fn parquet(bytes: &[u8]) {
     let name = format!("pelton-fuzz-{}-{}.parquet", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, bytes).expect("the temporary directory takes files");
-    if let Ok(schema) = declared_schema(&path, "FILE") {
+    if let Ok(schema) = declared_schema(&Location::local(&path), "FILE") {
         for unit in [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond] {
             let wanted = |field: &Arc<Field>| match field.data_type() {
                 DataType::BinaryView => Field::clone(field).with_data_type(DataType::Utf8View),

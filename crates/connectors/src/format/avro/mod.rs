@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::{self, Cursor, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array};
@@ -24,6 +23,7 @@ use super::opened::{OpenedFile, problem};
 use super::shape::RowShape;
 use crate::ConnectorError;
 use crate::options::Options;
+use crate::storage::Location;
 use container::{Blocks, Header};
 use schema::Timestamps;
 
@@ -115,10 +115,10 @@ pub(crate) struct AvroDecoder {
     projection: Vec<usize>,
 }
 
-fn opened(path: &Path, place: &str) -> Result<(OpenedFile, Header, Schema), ConnectorError> {
+fn opened(location: &Location, place: &str) -> Result<(OpenedFile, Header, Schema), ConnectorError> {
     let system = |error: io::Error| ConnectorError::place(place, problem(&error));
     let damaged = |what: String| ConnectorError::place(place, format!("is not an Avro file, or is damaged: {what}"));
-    let file = OpenedFile::open(path).map_err(system)?;
+    let file = OpenedFile::open(location).map_err(system)?;
     let header = Header::read(&file).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => damaged(error.to_string()),
         _ => system(error),
@@ -145,21 +145,21 @@ fn unless_damaged<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, Stri
 }
 
 /// The columns of a file, with the types that tables have for them.
-pub(crate) fn declared_schema(path: &Path, place: &str) -> Result<Schema, ConnectorError> {
-    let (_, _, schema) = opened(path, place)?;
+pub(crate) fn declared_schema(location: &Location, place: &str) -> Result<Schema, ConnectorError> {
+    let (_, _, schema) = opened(location, place)?;
     declared(&schema, place)
 }
 
 impl AvroDecoder {
-    /// Reads the header of the file at `path`, and finds the wanted columns in it. `constants` are the values of the columns that are not in the data, in order.
+    /// Reads the header of the file at `location`, and finds the wanted columns in it. `constants` are the values of the columns that are not in the data, in order.
     pub(crate) fn open(
-        path: &Path,
+        location: &Location,
         place: &str,
         shape: &RowShape,
         constants: Vec<ArrayRef>,
         on_error: OnError,
     ) -> Result<AvroDecoder, ConnectorError> {
-        let (file, header, schema) = opened(path, place)?;
+        let (file, header, schema) = opened(location, place)?;
         let conversion = Conversion::new(&schema, place, shape, constants, on_error)?;
         let mut projection: Vec<usize> = conversion.file_columns().collect();
         if projection.is_empty() {

@@ -314,7 +314,7 @@ mod tests {
             let written = rows(&mut number, count);
             write(&path, &written, 1 + number(1_500), seed % 2 == 0);
             let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
-            let file = OpenedFile::open(&path).unwrap();
+            let file = OpenedFile::open(&crate::storage::Location::local(&path)).unwrap();
             let metadata = ArrowReaderMetadata::load(&file, options).unwrap();
             let (batch_rows, part_batches_alone) = (1 + number(70), 1 + number(3));
             let division = Division { batch_rows, part_batches: 1 + seed as usize % 3, part_batches_alone };
@@ -357,7 +357,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("pelton-reader-{}.parquet", std::process::id()));
         write(&path, &rows(&mut numbers(1), 1_000), 1_000, true);
         let options = ArrowReaderOptions::new().with_offset_index_policy(PageIndexPolicy::Optional);
-        let file = OpenedFile::open(&path).unwrap();
+        let file = OpenedFile::open(&crate::storage::Location::local(&path)).unwrap();
         let metadata = ArrowReaderMetadata::load(&file, options).unwrap();
         let division = Division { batch_rows: 10, part_batches: 4, part_batches_alone: 2 };
         let (readers, mut opened, mut before) = (Readers::default(), 0, None);

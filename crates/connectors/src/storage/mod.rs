@@ -1,0 +1,141 @@
+//! Where files are: in directories of this machine, or in buckets of S3.
+//!
+//! A [`Location`] is either, and what reads or writes files asks it. Objects have no directories, cannot grow, and are visible as a whole when an upload is complete.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::ConnectorError;
+use crate::options::Options;
+
+#[cfg(feature = "s3")]
+pub(crate) mod s3;
+
+#[cfg(not(feature = "s3"))]
+#[path = "without_s3.rs"]
+pub(crate) mod s3;
+
+mod directory;
+
+pub use directory::ObjectDirectory;
+use s3::Bucket;
+
+/// What the paths of objects begin with.
+const SCHEMES: [&str; 2] = ["s3://", "s3a://"];
+
+/// Flink's options.
+pub(crate) const ENDPOINT: &str = "s3.endpoint";
+pub(crate) const ACCESS_KEY: &str = "s3.access-key";
+pub(crate) const SECRET_KEY: &str = "s3.secret-key";
+pub(crate) const REGION: &str = "s3.region";
+pub(crate) const PATH_STYLE: &str = "s3.path.style.access";
+
+const ALL: [&str; 5] = [ENDPOINT, ACCESS_KEY, SECRET_KEY, REGION, PATH_STYLE];
+
+/// Makes the options of S3 known, which tables on this machine need not.
+fn acknowledge(options: &Options) {
+    for name in ALL {
+        options.text(name);
+    }
+}
+
+/// The place of a file or a directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Location {
+    /// On this machine, or within the bucket.
+    path: PathBuf,
+    bucket: Option<Bucket>,
+}
+
+/// The name of a bucket, and a path within it, where a path names these.
+pub(crate) fn object(path: &str) -> Option<(&str, &str)> {
+    let rest = SCHEMES.iter().find_map(|scheme| path.strip_prefix(scheme))?;
+    Some(rest.split_once('/').unwrap_or((rest, "")))
+}
+
+impl Location {
+    /// What a table's path names. No server is asked.
+    ///
+    /// # Errors
+    /// Where the path has another scheme than those of files and objects, or the options of S3 make no sense.
+    pub(crate) fn of(path: &str, options: &Options) -> Result<Location, ConnectorError> {
+        acknowledge(options);
+        if let Some((bucket, key)) = object(path) {
+            if bucket.is_empty() {
+                let problem = format!("must have the name of a bucket, as in s3://bucket/path, not '{path}'");
+                return Err(ConnectorError::option("path", problem));
+            }
+            return Ok(Location { path: key.into(), bucket: Some(Bucket::new(bucket, options)?) });
+        }
+        let local = path.strip_prefix("file://").unwrap_or(path);
+        match local.split_once("://") {
+            Some((scheme, _)) => {
+                let problem = format!("has the scheme '{scheme}'; only file:// and s3:// are supported");
+                Err(ConnectorError::option("path", problem))
+            }
+            None => Ok(Location::local(local)),
+        }
+    }
+
+    /// A file or directory of this machine.
+    pub(crate) fn local(path: impl Into<PathBuf>) -> Location {
+        Location { path: path.into(), bucket: None }
+    }
+
+    /// Its path: on this machine, or within its bucket.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of an object within its bucket, as the bucket has it.
+    pub(crate) fn key(&self) -> String {
+        self.path.to_string_lossy().into_owned()
+    }
+
+    /// Its bucket, where it is not on this machine.
+    pub(crate) fn bucket(&self) -> Option<&Bucket> {
+        self.bucket.as_ref()
+    }
+
+    /// What is below it by that name.
+    pub(crate) fn join(&self, name: impl AsRef<Path>) -> Location {
+        Location { path: self.path.join(name), bucket: self.bucket.clone() }
+    }
+
+    /// Another path in the same bucket or on the same machine.
+    pub(crate) fn with_path(&self, path: impl Into<PathBuf>) -> Location {
+        Location { path: path.into(), bucket: self.bucket.clone() }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.bucket {
+            Some(bucket) => write!(formatter, "s3://{}/{}", bucket.name(), self.path.display()),
+            None => write!(formatter, "{}", self.path.display()),
+        }
+    }
+}
+
+/// An object that was found.
+#[derive(Debug, Clone)]
+pub(crate) struct FoundObject {
+    pub(crate) key: String,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    pub(crate) modified_millis: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_objects_name_a_bucket() {
+        assert_eq!(object("s3://bucket/a/b.csv"), Some(("bucket", "a/b.csv")));
+        assert_eq!(object("s3a://bucket"), Some(("bucket", "")));
+        assert_eq!(object("/s3/bucket/a"), None);
+        assert_eq!(object("gs://bucket/a"), None);
+    }
+}
