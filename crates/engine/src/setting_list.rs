@@ -206,7 +206,7 @@ pub const SETTINGS: &[SettingEntry] = &[
     ),
     setting(
         "execution.checkpointing.dir",
-        "a directory",
+        "a directory, or 's3://bucket/path'",
         "none: jobs have no checkpoints",
         "Where the checkpoints of jobs are kept, each job in a directory of its own.",
     ),

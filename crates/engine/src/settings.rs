@@ -444,10 +444,11 @@ fn switch(value: &str) -> Option<bool> {
     }
 }
 
-/// A directory, which may be written with its scheme.
+/// A directory of this machine, which may be written with its scheme, or one of a bucket.
 fn checkpoint_directory(value: &str) -> Option<PathBuf> {
     let path = value.strip_prefix("file://").unwrap_or(value);
-    (is_name(path) && !path.contains("://")).then(|| PathBuf::from(path))
+    let is_known = !path.contains("://") || pelton_connectors::ObjectDirectory::is_named(path);
+    (is_name(path) && is_known).then(|| PathBuf::from(path))
 }
 
 fn on_lag(value: &str) -> Option<OnLag> {

@@ -27,6 +27,11 @@ impl ObjectDirectory {
         Ok(Some(ObjectDirectory { bucket, path: path.trim_matches('/').to_owned() }))
     }
 
+    /// Whether a path names one.
+    pub fn is_named(path: &str) -> bool {
+        object(path).is_some_and(|(bucket, _)| !bucket.is_empty())
+    }
+
     /// The directory of that name below it.
     #[must_use]
     pub fn below(&self, name: &str) -> ObjectDirectory {

@@ -1,11 +1,12 @@
 //! A job that has checkpoints: it finds the one that it goes on from, and has others taken.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pelton_connectors::{CommittingJob, JobTransaction};
+use pelton_connectors::{CommittingJob, ConnectorError, JobTransaction, ObjectDirectory};
 use pelton_runtime::checkpoint::RunSnapshot;
 use pelton_runtime::run::RunHandle;
 
@@ -65,7 +66,7 @@ impl Checkpointed {
         };
         let failed =
             |error: io::Error| CheckpointError { place: directory.display().to_string(), problem: error.to_string() };
-        let store = local_store(directory, name).map_err(failed)?;
+        let store = store(directory, name).map_err(failed)?;
         let checkpoints = Checkpoints::open(store, name, statement, settings.checkpoints_retained)?;
         let mut job = Checkpointed {
             name: name.into(),
@@ -134,8 +135,8 @@ impl Checkpointed {
     }
 }
 
-/// The checkpoints of a job in a directory for all jobs.
-fn local_store(directory: &Path, job: &str) -> io::Result<Arc<dyn CheckpointStore>> {
+/// The checkpoints of a job in a directory for all jobs, which may be one of a bucket.
+fn store(directory: &Path, job: &str) -> io::Result<Arc<dyn CheckpointStore>> {
     let is_plain = |letter: char| letter.is_alphanumeric() || ['-', '_', '.'].contains(&letter);
     let name: String = job.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
     // Names that differ only in other letters have directories of their own.
@@ -145,5 +146,12 @@ fn local_store(directory: &Path, job: &str) -> io::Result<Arc<dyn CheckpointStor
             format!("{}-{:08x}", name.trim_start_matches('.'), twox_hash::XxHash3_64::oneshot(job.as_bytes()) as u32)
         }
     };
-    Ok(Arc::new(LocalStore::open(&directory.join(name))?))
+    let objects = ObjectDirectory::of(&directory.to_string_lossy(), &BTreeMap::new()).map_err(|error| match error {
+        ConnectorError::Option { problem, .. } => io::Error::other(problem),
+        other => io::Error::other(other),
+    });
+    match objects? {
+        Some(objects) => Ok(Arc::new(objects.below(&name))),
+        None => Ok(Arc::new(LocalStore::open(&directory.join(name))?)),
+    }
 }

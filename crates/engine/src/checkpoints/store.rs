@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use pelton_connectors::ObjectDirectory;
+
 /// Names that are being written begin with this.
 const UNFINISHED: &str = ".unfinished-";
 
@@ -110,5 +112,27 @@ impl CheckpointStore for LocalStore {
 
     fn place(&self) -> String {
         self.directory.display().to_string()
+    }
+}
+
+impl CheckpointStore for ObjectDirectory {
+    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.put(name, bytes)
+    }
+
+    fn get(&self, name: &str) -> io::Result<Vec<u8>> {
+        self.get(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.list()
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.remove(name)
+    }
+
+    fn place(&self) -> String {
+        self.place()
     }
 }
