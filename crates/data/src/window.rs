@@ -292,6 +292,14 @@ impl Window {
         end.saturating_sub(if self.counts_rows() { 1 } else { RESULT_BEFORE_END })
     }
 
+    /// The start of the window whose results have this time.
+    ///
+    /// # Panics
+    /// Of sessions, as [`Window::start`].
+    pub fn start_of_result(&self, time: Micros) -> Micros {
+        self.start(time.saturating_add(if self.counts_rows() { 1 } else { RESULT_BEFORE_END }))
+    }
+
     /// The watermark of the results when the windows that end at or before `closed_until` have been reported.
     pub fn results_watermark(&self, closed_until: Micros) -> Micros {
         match self {

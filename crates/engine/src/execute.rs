@@ -39,13 +39,15 @@ use crate::checkpoints::job::{Checkpointed, Restored};
 use crate::checkpoints::parts::ProgramParts;
 use crate::error::Error;
 use crate::event_time::with_computed_time;
+use crate::program_sharing::{ProgramSharing, SourceSharing};
 use crate::program_tables::ProgramTables;
+use crate::query::Query;
 use crate::reader::Reader;
 use crate::reload::Reloading;
 use crate::results::{self, Results};
 use crate::running_program::RunningProgram;
 use crate::settings::{Settings, WindowChoice};
-use crate::shared_aggregations::Sharing;
+use crate::shared_joins::PairsReader;
 use crate::shared_sources::{SharedSources, is_shared};
 use crate::sharing::{self, Known};
 use crate::table::{Destination, Opened, Origin, WatermarkOptions};
@@ -80,7 +82,7 @@ impl Surroundings<'_> {
     }
 
     /// The query as one that subscribes to a table.
-    fn reader<'a>(&'a self, sharing: Option<&'a Sharing>) -> Reader<'a> {
+    fn reader<'a>(&'a self, sharing: SourceSharing<'a>) -> Reader<'a> {
         Reader { name: self.name, settings: self.settings, pool: self.pool, sharing }
     }
 
@@ -101,8 +103,7 @@ impl Surroundings<'_> {
 pub(crate) struct Unstarted {
     pub program: Arc<Program>,
     pub parts: Arc<ProgramParts>,
-    /// Of each source what is shared with other queries that aggregate it.
-    pub sharing: Vec<Option<Sharing>>,
+    pub sharing: ProgramSharing,
     pub lookups: Arc<Lookups>,
     pub kernels: Vec<Arc<KernelSlot>>,
     pub held: Vec<Held>,
@@ -117,13 +118,21 @@ pub(crate) struct Unstarted {
 
 /// Loads the tables that a program joins with, which takes as long as their sources do, and makes its kernels.
 pub(crate) fn prepare(program: Program, surroundings: &Surroundings<'_>) -> Result<Unstarted, Error> {
-    let budget = surroundings.budget.for_query(surroundings.settings.operator_memory_bytes_max);
-    let surroundings = &Surroundings { budget: &budget, ..*surroundings };
-    let (program, sharing) = match surroundings.checkpointed {
+    let shared = match surroundings.checkpointed {
         // It reads its tables alone.
-        Some(_) => (program, Vec::new()),
+        Some(_) => (program, ProgramSharing::default()),
         None => shared(program, surroundings)?,
     };
+    load(shared, surroundings)
+}
+
+/// The same of a program that shares with others what is known.
+pub(crate) fn load(
+    (program, sharing): (Program, ProgramSharing),
+    surroundings: &Surroundings<'_>,
+) -> Result<Unstarted, Error> {
+    let budget = surroundings.budget.for_query(surroundings.settings.operator_memory_bytes_max);
+    let surroundings = &Surroundings { budget: &budget, ..*surroundings };
     let options = surroundings.pool.run_options();
     let (options, unread) = match surroundings.predecessor {
         Some(before) => before.run_options(options),
@@ -153,18 +162,15 @@ pub(crate) fn prepare(program: Program, surroundings: &Surroundings<'_>) -> Resu
     })
 }
 
-/// The program as it shares aggregations with queries that run, unless it keeps more of a job's state by itself.
-fn shared(program: Program, surroundings: &Surroundings<'_>) -> Result<(Program, Vec<Option<Sharing>>), Error> {
+/// The program as it shares with queries that run, unless it keeps more of a job's state by itself.
+fn shared(program: Program, surroundings: &Surroundings<'_>) -> Result<(Program, ProgramSharing), Error> {
     let Some(before) = surroundings.predecessor else { return sharing::share(program, &surroundings.known()) };
     let kept =
         |program: &Program| ProgramParts::of(program).mapping_from(&before.parts).operators.iter().flatten().count();
     let (merging, sharing) = sharing::share(program.clone(), &surroundings.known())?;
     match kept(&merging) > kept(&program) {
         true => Ok((merging, sharing)),
-        false => {
-            let not_yet = |sharing: Option<Sharing>| sharing.map(|sharing| Sharing { is_member: false, ..sharing });
-            Ok((program, sharing.into_iter().map(not_yet).collect()))
-        }
+        false => Ok((program, sharing.not_yet())),
     }
 }
 
@@ -214,7 +220,7 @@ impl Unstarted {
     pub fn open(&mut self, surroundings: &Surroundings<'_>) -> Result<(), Error> {
         let surroundings = &Surroundings { budget: &self.budget, ..*surroundings };
         let waker = &self.options.waker;
-        let mut sharing = self.sharing.iter();
+        let mut sharing = self.sharing.of_sources();
         for opened in table::opened(&self.program, surroundings.catalog, surroundings.program_tables) {
             match opened? {
                 Opened::Output(output, Destination::Table(_)) if surroundings.takes_over(output) => {
@@ -227,7 +233,7 @@ impl Unstarted {
                     sharing.next();
                 }
                 Opened::Source(used, origin) => {
-                    let sharing = sharing.next().and_then(Option::as_ref);
+                    let sharing = sharing.next().unwrap_or_default();
                     let source = origin_source(used, &origin, surroundings, (sharing, waker))?;
                     self.sources.push_back(source_node(used, source, surroundings)?);
                 }
@@ -256,12 +262,12 @@ pub(crate) fn take_tables(
     program: &Program,
     surroundings: &Surroundings<'_>,
     (mut sinks, mut sources): (VecDeque<Box<dyn Sink>>, VecDeque<SourceNode>),
-    sharing: &[Option<Sharing>],
+    sharing: &ProgramSharing,
     unread: &Unread,
     waker: &Waker,
 ) -> Result<Tables, Error> {
     let mut tables = Tables::default();
-    let mut sharing = sharing.iter();
+    let mut sharing = sharing.of_sources();
     for opened in table::opened(program, surroundings.catalog, surroundings.program_tables) {
         match opened? {
             Opened::Output(output, destination) => {
@@ -282,7 +288,7 @@ pub(crate) fn take_tables(
                     Some(Relation::Table(found)) => table::event_time(found),
                     _ => None,
                 };
-                let sharing = sharing.next().and_then(Option::as_ref);
+                let sharing = sharing.next().unwrap_or_default();
                 let source = push.subscribe(used, time, &surroundings.reader(sharing), waker)?;
                 let source = with_computed_time(source, used, OnError::Fail);
                 tables.sources.push(source_node(used, source, surroundings)?);
@@ -302,10 +308,17 @@ fn origin_source(
     used: &SourceUse,
     origin: &Origin<'_>,
     surroundings: &Surroundings<'_>,
-    (sharing, waker): (Option<&Sharing>, &Waker),
+    (sharing, waker): (SourceSharing<'_>, &Waker),
 ) -> Result<Box<dyn Source>, Error> {
     Ok(match *origin {
         Origin::Text(rows) => table::written_rows(rows.clone()),
+        Origin::Join => {
+            let producer = sharing.producer.expect("a program that reads pairs knows who makes them");
+            let reader = PairsReader { name: surroundings.name, on_lag: surroundings.settings.on_lag, waker };
+            let start = |name: &str, program| start_join(name, program, surroundings);
+            let exchanges = |join: &_| surroundings.known().exchanges(join);
+            producer.subscribe(used, &reader, surroundings.budget, start, exchanges)?
+        }
         Origin::Pushed(_) => unreachable!("it is taken when the program starts"),
         Origin::Late => table::written_rows(
             late::rows(surroundings.late).project(&used.columns).expect("the columns are the table's"),
@@ -325,6 +338,15 @@ fn origin_source(
             }
         }
     })
+}
+
+/// Starts a join that runs for several queries, and is none of them.
+fn start_join(name: &str, program: Program, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
+    let late = surroundings.late.of_query(name);
+    let surroundings = Surroundings { name, late: &late, restored: None, predecessor: None, ..*surroundings };
+    let mut unstarted = load((program, ProgramSharing::default()), &surroundings)?;
+    unstarted.open(&surroundings)?;
+    unstarted.assemble(&surroundings)?.start(&surroundings)
 }
 
 /// Has rows that do not fit a table go to another one.
@@ -352,8 +374,9 @@ fn source_node(
     source: Box<dyn Source>,
     surroundings: &Surroundings<'_>,
 ) -> Result<SourceNode, Error> {
-    let watermarks = match (&used.rows, surroundings.catalog.get(&used.table)) {
-        (None, Some(Relation::Table(found))) => table::watermark_options(&found.definition)?,
+    let is_table = used.rows.is_none() && used.join.is_none();
+    let watermarks = match surroundings.catalog.get(&used.table).filter(|_| is_table) {
+        Some(Relation::Table(found)) => table::watermark_options(&found.definition)?,
         _ => WatermarkOptions::default(),
     };
     let timestamps = |column: usize| {

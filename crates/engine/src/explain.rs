@@ -99,6 +99,11 @@ fn sharing(
 ) -> Result<Vec<String>, Error> {
     let mut lines = Vec::new();
     let known = Known { catalog, program_tables, settings, shared_sources };
+    if let Some((join, inputs)) = known.join(program)
+        && shared_sources.joins.has_alike(&join, &inputs)
+    {
+        lines.push(format!("the {} runs once for all queries that have it", join.name()));
+    }
     for source in 0..program.sources.len() {
         if known.sharing(program, source)?.is_some_and(|sharing| sharing.is_member) {
             let table = &program.sources[source].table;

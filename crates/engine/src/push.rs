@@ -242,10 +242,14 @@ impl PushTable {
         }
     }
 
+    /// What the queries read that read it, where there is one.
+    pub fn exchange(&self) -> Option<Exchange> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    }
+
     /// The queries that read it.
     pub fn subscribers(&self) -> Vec<SubscriberState> {
-        let exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        exchange.map_or(Vec::new(), |exchange| exchange.subscribers())
+        self.exchange().map_or(Vec::new(), |exchange| exchange.subscribers())
     }
 
     /// The aggregations of the table that queries share.
@@ -269,7 +273,7 @@ impl PushTable {
 
     /// Ends a table that no query reads.
     pub fn close(&self) {
-        if self.exchange.lock().unwrap_or_else(PoisonError::into_inner).upgrade().is_none() {
+        if self.exchange().is_none() {
             drop(self.receiver().take());
         }
         self.look_again();

@@ -9,8 +9,9 @@ use pelton_runtime::wake::Waker;
 
 use crate::error::Error;
 use crate::event_time::read_schema;
+use crate::program_sharing::SourceSharing;
 use crate::settings::Settings;
-use crate::shared_aggregations::{Making, SharedAggregations, Sharing};
+use crate::shared_aggregations::{Making, SharedAggregations};
 
 /// Who subscribes to a table.
 pub(crate) struct Reader<'a> {
@@ -18,8 +19,8 @@ pub(crate) struct Reader<'a> {
     pub name: &'a str,
     pub settings: &'a Settings,
     pub pool: &'a Pool,
-    /// Where it aggregates the table as others may.
-    pub sharing: Option<&'a Sharing>,
+    /// What it shares of the table.
+    pub sharing: SourceSharing<'a>,
 }
 
 impl Reader<'_> {
@@ -35,11 +36,11 @@ impl Reader<'_> {
         waker: &Waker,
     ) -> Result<Box<dyn Source>, Error> {
         let Reader { name, settings, pool, sharing } = *self;
-        let (mut member, mut lease) = (None, None);
-        if let Some(sharing) = sharing {
+        let (mut member, mut aggregates) = (None, None);
+        if let Some(sharing) = sharing.aggregation {
             let making = Making { table: &used.table, schema, settings, pool };
             let (added, left) = aggregations.add(sharing, &making)?;
-            (member, lease) = (added, Some(left));
+            (member, aggregates) = (added, Some(left));
         }
         Ok(exchange.subscribe(Subscriber {
             name: name.to_owned(),
@@ -48,7 +49,7 @@ impl Reader<'_> {
             schema: if member.is_some() { used.schema.clone() } else { read_schema(used) },
             on_lag: settings.on_lag,
             member,
-            lease,
+            lease: Some(Box::new((aggregates, sharing.runs_alone.cloned()))),
         }))
     }
 }

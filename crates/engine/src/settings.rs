@@ -216,6 +216,21 @@ impl Default for Settings {
     }
 }
 
+/// Settings that rows depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading {
+    seed: u64,
+    strict_values: bool,
+    block_rows: usize,
+}
+
+impl Reading {
+    pub fn of(settings: &Settings) -> Reading {
+        let Settings { seed, strict_values, block_rows, .. } = *settings;
+        Reading { seed, strict_values, block_rows }
+    }
+}
+
 impl Settings {
     /// The settings of a catalogue, which holds only what [`Settings::check`] let pass.
     pub fn of(catalog: &Catalog) -> Settings {

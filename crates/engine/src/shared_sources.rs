@@ -16,13 +16,18 @@ use pelton_runtime::wake::Waker;
 use crate::error::Error;
 use crate::event_time::with_computed_time;
 use crate::reader::Reader;
-use crate::settings::Settings;
+use crate::settings::{Reading, Settings};
 use crate::shared_aggregations::SharedAggregations;
+use crate::shared_joins::SharedJoins;
 use crate::table;
 
 /// The exchanges of an engine's tables. Clones are the same ones.
 #[derive(Clone, Default)]
-pub(crate) struct SharedSources(Arc<Mutex<Vec<Entry>>>);
+pub(crate) struct SharedSources {
+    entries: Arc<Mutex<Vec<Entry>>>,
+    /// Joins of these tables.
+    pub joins: SharedJoins,
+}
 
 /// An exchange of a table that is read in a certain way.
 struct Entry {
@@ -34,14 +39,6 @@ struct Entry {
 
 /// Locked while the table is opened: others that read it wait for that.
 type SharedExchange = Arc<Mutex<WeakExchange>>;
-
-/// Settings that rows depend on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reading {
-    seed: u64,
-    strict_values: bool,
-    block_rows: usize,
-}
 
 /// Whether a query reads a table together with others.
 pub(crate) fn is_shared(table: &Table, used: &SourceUse, settings: &Settings) -> bool {
@@ -99,7 +96,7 @@ impl SharedSources {
 
     /// The queries that read each table.
     pub fn subscribers(&self) -> Vec<(String, Vec<SubscriberState>)> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let subscribers = |entry: &Entry| {
             // One that is being opened has none yet.
             let exchange = entry.exchange.try_lock().ok()?.upgrade()?;
@@ -115,6 +112,13 @@ impl SharedSources {
         exchange.map_or(Vec::new(), |exchange| exchange.subscribers())
     }
 
+    /// What queries of these settings read of a table, where there is one.
+    pub fn exchange_of(&self, table: &Table, settings: &Settings) -> Option<Exchange> {
+        let (shared, _) = self.entry(table, settings);
+        let exchange = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        exchange.upgrade()
+    }
+
     /// The aggregations of a table that queries of these settings share, where it is read in one part: rows of several may be late by each other.
     pub fn aggregations_of(&self, table: &Table, settings: &Settings) -> Option<SharedAggregations> {
         let (shared, aggregations) = self.entry(table, settings);
@@ -124,9 +128,8 @@ impl SharedSources {
 
     /// The place of a table's exchange, and its aggregations.
     fn entry(&self, table: &Table, settings: &Settings) -> (SharedExchange, SharedAggregations) {
-        let Settings { seed, strict_values, block_rows, .. } = *settings;
-        let reading = Reading { seed, strict_values, block_rows };
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let reading = Reading::of(settings);
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         // Somebody is about to open one that is held elsewhere.
         let is_open = |exchange: &SharedExchange| exchange.lock().is_ok_and(|exchange| exchange.upgrade().is_some());
         entries.retain(|entry| Arc::strong_count(&entry.exchange) > 1 || is_open(&entry.exchange));

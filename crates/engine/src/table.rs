@@ -303,6 +303,8 @@ pub(crate) enum Destination<'a> {
 pub(crate) enum Origin<'a> {
     /// In the query's text.
     Text(&'a RecordBatch),
+    /// With a join that runs for several queries.
+    Join,
     /// With whoever uses the session.
     Pushed(&'a Arc<PushTable>),
     /// With the session: rows that were late.
@@ -337,6 +339,7 @@ pub(crate) fn opened<'a>(
     };
     let source = move |used: &'a SourceUse| {
         let origin = match (&used.rows, program_tables.pushed(&used.table)) {
+            _ if used.join.is_some() => Origin::Join,
             (Some(rows), _) => Origin::Text(rows),
             (None, Some(push)) => Origin::Pushed(push),
             (None, None) if program_tables.pulled(&used.table).is_some() => {

@@ -25,6 +25,10 @@ mod share;
 
 pub mod partial_results;
 
+mod renumber;
+
+pub mod shared_join;
+
 pub mod explain;
 
 pub mod show;

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion_common::ScalarValue;
-use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::Operator as Comparison;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{BinaryExpr, CastExpr, Column, IsNullExpr, Literal, case, lit};
@@ -23,6 +22,7 @@ use crate::pipeline::{
     Operator, Pipeline, Port, Program, SourceUse, Step, StreamRef, Target, TimeSource, Window, WindowAggregate,
     WindowColumn,
 };
+use crate::renumber::renumbered;
 
 /// The digits of sums of decimals and of wide sums of integers.
 const SUM_DIGITS: u8 = 38;
@@ -80,7 +80,7 @@ impl PartialResults {
         if is_output || program.feeding(*operator).count() != 1 || !can_merge(window) {
             return None;
         }
-        let of_table = |expression: &Arc<dyn PhysicalExpr>| of_table(expression, &used.columns);
+        let of_table = |expression: &Arc<dyn PhysicalExpr>| renumbered(expression, |column| used.columns[column]);
         let mut predicate: Option<Arc<dyn PhysicalExpr>> = None;
         for step in &read.steps {
             let Step::Filter(one) = step else { return None };
@@ -229,16 +229,6 @@ fn can_merge(window: &WindowAggregate) -> bool {
     !keeps_rows && window.slices.is_none() && Window::grid(&[window.window]).is_some()
 }
 
-/// An expression over columns of a stream as one over the table, of which these are the columns.
-fn of_table(expression: &Arc<dyn PhysicalExpr>, columns: &[usize]) -> Arc<dyn PhysicalExpr> {
-    let renumbered = expression.clone().transform_down(|node| {
-        let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
-        let column = Column::new(column.name(), columns[column.index()]);
-        Ok(Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>))
-    });
-    renumbered.expect("columns are renumbered without fail").data
-}
-
 /// The columns of partial results of several queries: the event time and the keys, the number of the query set, and the values.
 pub fn schema(keys: &[(Arc<dyn PhysicalExpr>, FieldRef)], values: &[PartialValue]) -> SchemaRef {
     let keys = keys.iter().map(|(_, field)| field.clone());
@@ -292,6 +282,7 @@ pub fn sums(table: &str, schema: &SchemaRef, keys: usize, values: &[PartialValue
         schema: schema.clone(),
         time: TimeSource::None,
         rows: None,
+        join: None,
     };
     let target =
         Target::Groups { port: Port { operator: 0, number: 0 }, keys: (1..=keys).map(column).collect(), arguments };

@@ -24,6 +24,7 @@ use pelton_data::table_function::TableFunctionHandle;
 pub use pelton_data::window::{Combination, SessionSlots, Window};
 
 pub use self::unmatched::UnmatchedRows;
+use crate::shared_join::SharedJoin;
 
 /// All that runs for one statement: one or more `INSERT`s, or one `SELECT`. Its nodes become those of the runtime's graph, number by number.
 #[derive(Debug, Clone)]
@@ -223,6 +224,8 @@ pub struct SourceUse {
     pub time: TimeSource,
     /// The rows themselves, in `schema`, where the query's text has them (`VALUES`, or SELECT without FROM); then there is no table.
     pub rows: Option<RecordBatch>,
+    /// The join whose pairs these are, which runs once for several queries; then there is no table.
+    pub join: Option<Arc<SharedJoin>>,
 }
 
 /// Where a stream's event time and watermark come from.

@@ -23,6 +23,7 @@ impl Session {
     pub(super) fn show_sharing(&self) -> RecordBatch {
         let shared_sources = self.engine().known().shared_sources.clone();
         let mut tables = shared_sources.subscribers();
+        tables.extend(shared_sources.joins.subscribers());
         tables.extend(self.snapshot().program_tables.subscribers().map(|(name, queries)| (name.to_owned(), queries)));
         tables.sort_by(|(one, _), (other, _)| one.cmp(other));
         let rows = tables.iter().flat_map(|(table, queries)| {

@@ -211,11 +211,15 @@ fn events(session: &Session) -> PushSource {
 }
 
 fn push_events(source: &PushSource, rows: &[(i64, Option<i64>, i64)]) {
+    source.push_blocking(event_rows(source, rows)).unwrap();
+}
+
+fn event_rows(source: &PushSource, rows: &[(i64, Option<i64>, i64)]) -> RecordBatch {
     let keys = rows.iter().map(|(key, ..)| *key).collect::<Int64Array>();
     let values = rows.iter().map(|(_, value, _)| *value).collect::<Int64Array>();
     let times = TimestampMillisecondArray::from_iter_values(rows.iter().map(|(.., second)| second * 1_000));
     let columns = vec![Arc::new(keys) as _, Arc::new(values) as _, Arc::new(times) as _];
-    source.push_blocking(RecordBatch::try_new(source.schema().clone(), columns).unwrap()).unwrap();
+    RecordBatch::try_new(source.schema().clone(), columns).unwrap()
 }
 
 /// An aggregation by key of windows of so many seconds.
@@ -326,4 +330,114 @@ fn windows_of_a_generator_that_had_begun_are_left_out_though_nobody_has_read_its
     assert!(starts.is_sorted_by(|one, next| one + 200 == *next), "{starts:?}");
     ids.control().abort();
     query.control().abort();
+}
+
+/// A self join by key in windows of ten seconds.
+fn join(columns: &str, condition: &str) -> String {
+    format!(
+        "SELECT {columns} FROM TABLE(TUMBLE(TABLE e, DESCRIPTOR(ts), INTERVAL '10' SECOND)) AS a
+         JOIN TABLE(TUMBLE(TABLE e, DESCRIPTOR(ts), INTERVAL '10' SECOND)) AS b
+             ON a.k = b.k AND a.window_start = b.window_start AND a.window_end = b.window_end WHERE {condition}"
+    )
+}
+
+/// How many queries read each table and each join.
+fn readers(session: &Session) -> Vec<(String, usize)> {
+    let shown = session.execute(&session.prepare("SHOW SHARING").unwrap()[0]).unwrap();
+    let Outcome::Rows(shown) = shown else { panic!("it shows rows") };
+    let mut tables: Vec<(String, usize)> = Vec::new();
+    for table in shown.column(0).as_string_view().iter().flatten() {
+        match tables.last_mut().filter(|(last, _)| last == table) {
+            Some((_, readers)) => *readers += 1,
+            None => tables.push((table.to_owned(), 1)),
+        }
+    }
+    tables
+}
+
+#[test]
+fn a_join_that_several_queries_have_runs_once() {
+    let session = Session::new();
+    let source = events(&session);
+    let alone = session.sql(&join("a.v", "a.v < b.v")).unwrap();
+    let plan =
+        session.explain(&session.prepare(&join("b.v + a.v", "b.v > 0 OR a.v > 0")).unwrap()[0]).unwrap().unwrap();
+    assert!(plan.contains("== sharing ==\nthe join of e and e runs once for all queries that have it\n"), "{plan}");
+    assert_eq!(readers(&session), [("e".to_owned(), 1)], "one that is alone runs it itself");
+    let sums = session.sql(&join("a.v + b.v", "a.v < b.v")).unwrap();
+    let keys = session.sql(&join("a.k", "a.v < b.v")).unwrap();
+    let of_join = |count: usize| ("join of e and e".to_owned(), count);
+    // The keys are no column of the first run's pairs: there is a second one, with all columns of both.
+    assert_eq!(readers(&session), [("e".to_owned(), 3), of_join(2)]);
+    let again = session.sql(&join("a.v * b.v", "b.v - a.v = 1")).unwrap();
+    assert_eq!(readers(&session), [("e".to_owned(), 3), of_join(3)]);
+    // Other rows, other pairs.
+    let view = "CREATE VIEW large AS SELECT k, v, ts FROM e WHERE v > 1";
+    session.execute(&session.prepare(view).unwrap()[0]).unwrap();
+    let others = session.sql(&join("a.v", "TRUE").replacen("TABLE e", "TABLE large", 1)).unwrap();
+    assert_eq!(readers(&session), [("e".to_owned(), 4), of_join(3)]);
+    push_events(&source, &[(1, Some(1), 0), (1, Some(2), 1), (2, Some(5), 2), (1, Some(3), 12), (1, Some(4), 13)]);
+    let found = |query: Query| {
+        let mut found = values(&query.collect().unwrap());
+        found.sort_unstable();
+        found
+    };
+    // One that is added now sees the next window.
+    let mut sums = sums;
+    assert_eq!(first(&mut sums, 1), [3]);
+    let late = session.sql(&join("a.v - b.v", "a.v > b.v")).unwrap();
+    push_events(&source, &[(1, Some(7), 14), (3, Some(9), 20), (3, Some(6), 29), (3, Some(1), 39)]);
+    again.control().abort();
+    again.wait().unwrap();
+    push_events(&source, &[(3, Some(8), 1)]);
+    drop(source);
+    assert_eq!(found(alone), [1, 3, 3, 4, 6]);
+    assert_eq!(found(sums), [7, 10, 11, 15]);
+    assert_eq!(found(keys), [1, 1, 1, 1, 3]);
+    assert_eq!(found(others), [2, 2, 3, 3, 3, 4, 4, 4, 5, 6, 6, 7, 7, 7, 9, 9]);
+    assert_eq!(found(late), [3]);
+    let late = session.sql("SELECT DISTINCT query FROM late_rows").unwrap().collect().unwrap();
+    let mut late: Vec<_> = late.iter().flat_map(|batch| batch.column(0).as_string_view().iter().flatten()).collect();
+    late.sort_unstable();
+    assert_eq!(late, ["1: result", "5: result", "join of e and e"]);
+}
+
+#[test]
+fn a_join_ends_with_the_last_query_that_reads_it() {
+    let session = Session::new();
+    session.set("pelton.workers", "1").unwrap();
+    let source = events(&session);
+    let _alone = session.sql(&join("a.v", "a.v < b.v")).unwrap();
+    let [one, other] = [0, 1].map(|more| session.sql(&join(&format!("a.v + {more}"), "a.v < b.v")).unwrap());
+    assert_eq!(readers(&session).len(), 2);
+    drop(one);
+    assert_eq!(readers(&session), [("e".to_owned(), 2), ("join of e and e".to_owned(), 1)]);
+    drop(other);
+    let started = Instant::now();
+    while readers(&session) != [("e".to_owned(), 1)] {
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", readers(&session));
+        std::thread::yield_now();
+    }
+    push_events(&source, &[(1, Some(1), 0), (1, Some(2), 1)]);
+}
+
+#[test]
+fn a_join_that_fails_fails_for_all_who_read_it() {
+    let session = Session::new();
+    session.set("pelton.memory", "4 mb").unwrap();
+    let source = events(&session);
+    let [alone, one, other] =
+        ["a.v", "b.v", "a.v + b.v"].map(|column| session.sql(&join(column, "a.v < b.v")).unwrap());
+    for start in 0..40 {
+        let rows: Vec<_> = (start * 5_000..(start + 1) * 5_000).map(|key| (key, Some(1), 0)).collect();
+        // It takes no more rows when all have ended.
+        if source.push_blocking(event_rows(&source, &rows)).is_err() {
+            break;
+        }
+    }
+    drop(source);
+    for query in [alone, one, other] {
+        let error = query.collect().unwrap_err().to_string();
+        assert!(error.contains("its state takes"), "{error}");
+    }
 }

@@ -78,6 +78,7 @@ impl UnboundSource {
                     schema: rows.schema(),
                     time: TimeSource::None,
                     rows: Some(rows),
+                    join: None,
                 })
             }
         }
@@ -128,7 +129,7 @@ impl UnboundSource {
             time = TimeSource::Noted { column };
         }
         let schema = Arc::new(Schema::new(fields));
-        Ok(SourceUse { table: definition.name.clone(), columns, computed_time, schema, time, rows: None })
+        Ok(SourceUse { table: definition.name.clone(), columns, computed_time, schema, time, rows: None, join: None })
     }
 
     fn field(&self, name: &str) -> FieldRef {

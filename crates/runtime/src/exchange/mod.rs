@@ -118,6 +118,15 @@ struct Queues {
     undecoded: Vec<Arc<SharedChunk>>,
 }
 
+/// What had been read of an exchange at one time.
+pub struct Seen {
+    shared: Arc<Shared>,
+    /// Chunks that had perhaps not been decoded,
+    undecoded: Vec<Arc<SharedChunk>>,
+    /// and the largest event time of those that had been.
+    time_max: Micros,
+}
+
 /// How a subscriber fares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscriberState {
@@ -238,12 +247,26 @@ impl Exchange {
         Ok(())
     }
 
+    /// What has been read so far.
+    pub fn seen(&self) -> Seen {
+        let input = self.0.input();
+        self.seen_of(&input, &self.0.queues())
+    }
+
+    fn seen_of(&self, input: &Input, queues: &Queues) -> Seen {
+        let times = (0..input.source.partitions()).map(|partition| input.source.times_before(partition));
+        let times_before = times.collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().max());
+        let (undecoded, time_max) = match times_before {
+            Some(times_before) => (Vec::new(), times_before),
+            None => (queues.undecoded.clone(), self.0.time_max.load(Ordering::SeqCst)),
+        };
+        Seen { shared: self.0.clone(), undecoded, time_max }
+    }
+
     /// The source of a run that subscribes now.
     pub fn subscribe(&self, subscriber: Subscriber) -> Box<dyn Source> {
         let Subscriber { name, waker, columns, schema, on_lag, member, lease } = subscriber;
         let input = self.0.input();
-        let times = (0..input.source.partitions()).map(|partition| input.source.times_before(partition));
-        let times_before = times.collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().max());
         let mut queues = self.0.queues();
         let partitions = queues.ended.len();
         let queue = Queue {
@@ -263,10 +286,7 @@ impl Exchange {
             None => queues.subscribers.push(Some(queue)),
         }
         self.0.bell.add(slot, waker);
-        let before = match times_before {
-            Some(times_before) => (Vec::new(), times_before),
-            None => (queues.undecoded.clone(), self.0.time_max.load(Ordering::SeqCst)),
-        };
+        let seen = self.seen_of(&input, &queues);
         Box::new(Subscription {
             shared: self.0.clone(),
             slot,
@@ -274,9 +294,17 @@ impl Exchange {
             schema,
             member: member.map(Arc::new),
             _lease: lease,
-            before: Some(before),
+            seen: Some(seen),
             began_behind: None,
         })
+    }
+}
+
+impl Seen {
+    /// The largest event time of all rows, the least time where there are none. Decodes those that nobody has.
+    pub fn time_max(self) -> Micros {
+        let times = self.undecoded.iter().map(|chunk| chunk.time_max(&self.shared));
+        times.fold(self.time_max, Micros::max)
     }
 }
 

@@ -11,7 +11,7 @@ use pelton_data::time::WATERMARK_MIN;
 
 use super::chunk::{Projection, SharedChunk};
 use super::group::Member;
-use super::{CHUNKS_WAITING_MAX, Input, Shared};
+use super::{CHUNKS_WAITING_MAX, Input, Seen, Shared};
 use crate::source::{Chunk, Position, Read, Ready, Rows, Source, SourceError, read_as_chunk};
 use crate::sync::atomic::Ordering;
 
@@ -35,8 +35,8 @@ pub(super) struct Subscription {
     pub member: Option<Arc<Member>>,
     /// Held as long as it is there.
     pub _lease: Option<Box<dyn Any + Send>>,
-    /// Chunks that had been read when it came and perhaps not decoded, and the largest event time of those that had been; until it reads for the first time.
-    pub before: Option<(Vec<Arc<SharedChunk>>, Micros)>,
+    /// What had been read when it came; until it reads for the first time.
+    pub seen: Option<Seen>,
     /// See [`Source::began_behind`].
     pub began_behind: Option<Micros>,
 }
@@ -91,7 +91,7 @@ impl Source for Subscription {
         let is_there = *next == position.row;
         shared.wake_waiting(&mut queues);
         // All rows before have been seen, by the one that it goes on from.
-        self.before = None;
+        self.seen = None;
         is_there
     }
 
@@ -123,9 +123,8 @@ impl Source for Subscription {
 impl Subscription {
     /// Finds out how far the event times of rows go that came before.
     fn begin(&mut self) {
-        if let Some((chunks, time_max)) = self.before.take() {
-            let times = chunks.iter().map(|chunk| chunk.time_max(&self.shared));
-            self.began_behind = times.chain([time_max]).max().filter(|&time| time > WATERMARK_MIN);
+        if let Some(seen) = self.seen.take() {
+            self.began_behind = Some(seen.time_max()).filter(|&time| time > WATERMARK_MIN);
         }
     }
 
