@@ -1,6 +1,7 @@
 //! How network clients meet the workers: one asynchronous runtime, a bounded [`inbox`] for what comes, and a bounded [`outbox`] for what goes.
 //!
 //! No worker waits for a network: it takes what is in the inbox, and puts what has room in the outbox. Whoever is full holds the other side back.
+//! Files in S3 are the exception: whoever reads or writes one waits as for a disk, where reading ahead and sending in the background do not do.
 
 pub(crate) mod inbox;
 

@@ -103,6 +103,12 @@ impl Server {
         self.request("PUT", path, content);
     }
 
+    /// The text of an object.
+    pub fn get(&self, path: &str) -> String {
+        let answer = self.request("GET", path, b"");
+        answer.split_once("\r\n\r\n").map_or_else(String::new, |(_, body)| body.to_owned())
+    }
+
     /// The names of all objects of a bucket.
     pub fn names(&self, bucket: &str) -> Vec<String> {
         let answer = self.request("GET", &format!("{bucket}?list-type=2"), b"");

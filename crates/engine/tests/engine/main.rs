@@ -31,6 +31,9 @@ mod registered_rows;
 
 mod reload;
 
+#[cfg(feature = "s3")]
+mod s3;
+
 mod session;
 
 mod sessions;
