@@ -197,7 +197,7 @@ fn check_kind(location: &Location, is_file: bool) -> Result<(), ConnectorError> 
             "is a directory, and has the name of a file; name a file, or a directory without an extension"
         }
         (false, true, _) => {
-            "is a file, and its name tells no format, as those of directories do; end it in .csv, .json or .parquet"
+            "is a file, and its name tells no format, as those of directories do; end it in .csv, .json, .parquet or .avro"
         }
         _ => return Ok(()),
     };
