@@ -31,7 +31,8 @@
 //!
 //! Cases of `queries` are drawn over how many there are, or with a line `over PARAMETER` over that number, which the cases give.
 //! With a line `compare checkpoints`, queries that have a checkpoint each second are compared with queries that have none.
-//! With a line `compare sharing`, queries that read their tables together are compared with queries that read them alone; the tables have no end.
+//! With a line `compare sharing`, queries that read their tables together are compared with queries that read them alone; the tables have no end. With a line `counts results`
+//! the rows of their results are counted: of what a join reads that runs once for all, a query that has its pairs does not know.
 //!
 //! A course has a line `rows` with the number of rows that pass, the table's over and over, and lines `steps COLUMN SHARE…`: in as many steps, which
 //! have as many rows each, that share of the column's values, in ten-thousandths, is 0 or more. They must be drawn from 0 to 9999, and less is
@@ -182,6 +183,8 @@ pub struct Benchmark {
     pub over: Option<String>,
     /// What queries are compared in, instead of policies.
     pub compares: Option<Comparison>,
+    /// Whether the rows of results are counted, and not those that are read.
+    pub counts_results: bool,
     /// Of a course.
     pub course: CourseShape,
     /// Sizes and parameters, at least one.
@@ -251,6 +254,7 @@ impl Benchmark {
             with_auto: false,
             over: None,
             compares: None,
+            counts_results: false,
             course: CourseShape::default(),
             cases: Vec::new(),
             setup: lines[setup + 1..prepare.unwrap_or(before_duckdb)].join("\n"),
@@ -298,6 +302,7 @@ impl Benchmark {
             "over" => self.over = Some(rest.to_string()),
             "compare" if rest == "sharing" => self.compares = Some(Comparison::Sharing),
             "compare" if rest == "checkpoints" => self.compares = Some(Comparison::Checkpoints),
+            "counts" if rest == "results" => self.counts_results = true,
             "reads" => {
                 self.table = words.next().ok_or("reads needs a table and its columns")?;
                 self.columns = words.collect();
@@ -319,7 +324,7 @@ impl Benchmark {
             }
             _ => {
                 return Err(format!(
-                    "'{word}' is not known; known are name, what, kind, reads, joins, probes, needs, rows, steps, reference, with buckets, with apart, with auto, over, case, setup, query"
+                    "'{word}' is not known; known are name, what, kind, reads, joins, probes, needs, rows, steps, reference, with buckets, with apart, with auto, compare, counts results, over, case, setup, query"
                 ));
             }
         }

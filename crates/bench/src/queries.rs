@@ -198,7 +198,7 @@ pub(super) fn run(
         let kind = until.first().and_then(|progress| progress.sources.first());
         let kind = kind.filter(|_| kind_count > 1).map_or(String::new(), |source| source.name.clone());
         let rate = case.number(&if kind.is_empty() { "rate".to_owned() } else { format!("{kind}_rate") });
-        shown.push((kind, show(&from, &until, rate.filter(|_| is_paced(case)))?));
+        shown.push((kind, show(benchmark, (&from, &until), rate.filter(|_| is_paced(case)))?));
     }
     if side.has_checkpoints {
         let statuses = session.engine().jobs().into_iter().filter_map(|job| job.checkpoints());
@@ -242,11 +242,18 @@ pub(super) fn numbered(text: &str, number: usize) -> String {
 }
 
 /// What queries of a kind have come to between two looks at each, where rows are due at a rate, or are not.
-fn show(from: &[Progress], until: &[Progress], rate: Option<usize>) -> Result<Shown, BenchError> {
+fn show(
+    benchmark: &Benchmark,
+    (from, until): (&[Progress], &[Progress]),
+    rate: Option<usize>,
+) -> Result<Shown, BenchError> {
     let (mut rows_per_s, mut behind_s, mut latency_ns) = (0.0, 0.0, None);
     let [mut decisions, mut deciding_ns, mut busy_ns] = [0.0; 3];
     for (from, until) in from.iter().zip(until) {
-        let rows = |progress: &Progress| progress.sources.iter().map(|source| source.rows).sum::<u64>() as f64;
+        let rows = |progress: &Progress| match benchmark.counts_results {
+            true => progress.sinks.iter().map(|sink| sink.rows).sum::<u64>() as f64,
+            false => progress.sources.iter().map(|source| source.rows).sum::<u64>() as f64,
+        };
         // Where all operators have threads looks take long: a query may have ended before the first of them.
         let elapsed = until.elapsed - from.elapsed;
         rows_per_s += if elapsed.is_zero() { 0.0 } else { (rows(until) - rows(from)) / elapsed.as_secs_f64() };
