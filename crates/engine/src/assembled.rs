@@ -9,7 +9,7 @@ use pelton_runtime::run::{Run, RunOptions};
 
 use crate::checkpoints::error::CheckpointError;
 use crate::checkpoints::job::Restored;
-use crate::checkpoints::parts::ProgramParts;
+use crate::checkpoints::parts::{LazyParts, ProgramParts};
 use crate::error::Error;
 use crate::execute::{Surroundings, Tables, Unstarted, operators, pipeline_nodes, result_schema, take_tables};
 use crate::inserts::Inserts;
@@ -21,7 +21,7 @@ use crate::results::Results;
 pub(crate) struct Assembled {
     pub graph: Graph,
     pub options: RunOptions,
-    pub parts: Arc<ProgramParts>,
+    pub parts: Arc<LazyParts>,
     pub schema: SchemaRef,
     pub results: Option<Results>,
     pub stories: Vec<NamedStories>,

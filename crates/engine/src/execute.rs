@@ -36,7 +36,7 @@ use pelton_state::ranking::Ranker;
 use pelton_state::window::Contents;
 
 use crate::checkpoints::job::{Checkpointed, Restored};
-use crate::checkpoints::parts::ProgramParts;
+use crate::checkpoints::parts::{LazyParts, ProgramParts};
 use crate::error::Error;
 use crate::event_time::with_computed_time;
 use crate::program_sharing::{ProgramSharing, SourceSharing};
@@ -102,7 +102,7 @@ impl Surroundings<'_> {
 /// A program whose joined tables are loaded and whose kernels are made. Nothing of it is visible to other queries yet.
 pub(crate) struct Unstarted {
     pub program: Arc<Program>,
-    pub parts: Arc<ProgramParts>,
+    pub parts: Arc<LazyParts>,
     pub sharing: ProgramSharing,
     pub lookups: Arc<Lookups>,
     pub kernels: Vec<Arc<KernelSlot>>,
@@ -141,8 +141,8 @@ pub(crate) fn load(
     let (lookups, mut held) = lookups::load_all(&program.lookups, &budget, surroundings.pool.workers(), |table| {
         read_table(table, surroundings)
     })?;
-    let parts = Arc::new(ProgramParts::of(&program));
     let (program, lookups) = (Arc::new(program), Arc::new(lookups));
+    let parts = ProgramParts::lazy(&program);
     let kernels = tier::kernels(&program, &lookups, surroundings.settings, surroundings.pool)?;
     let reloading = Reloading::new((&program, &kernels), (&lookups, &mut held), surroundings)?;
     let (sinks, sources) = (VecDeque::new(), VecDeque::new());

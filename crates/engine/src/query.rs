@@ -13,7 +13,7 @@ use pelton_runtime::pool::Pool;
 use pelton_runtime::run::{Run, RunHandle, WeakRunHandle};
 
 use crate::adaptation_events::AdaptationEvents;
-use crate::checkpoints::parts::ProgramParts;
+use crate::checkpoints::parts::LazyParts;
 use crate::error::Error;
 use crate::inserts::Inserts;
 use crate::job::{Job, JobDescription};
@@ -36,7 +36,7 @@ pub struct Query {
     results: Option<Results>,
     stories: Vec<NamedStories>,
     inserts: Arc<Inserts>,
-    parts: Arc<ProgramParts>,
+    parts: Arc<LazyParts>,
     /// Where it is an insert.
     job: Option<Job>,
 }
@@ -50,7 +50,7 @@ impl Query {
         schema: SchemaRef,
         results: Option<Results>,
         stories: Vec<NamedStories>,
-        (inserts, parts): (Inserts, Arc<ProgramParts>),
+        (inserts, parts): (Inserts, Arc<LazyParts>),
     ) -> Query {
         let inserts = Arc::new(inserts);
         Query { handle: run.handle(), run: Some(run), schema, results, stories, inserts, parts, job: None }
@@ -64,7 +64,7 @@ impl Query {
     }
 
     /// The parts of its program.
-    pub(crate) fn parts(&self) -> &Arc<ProgramParts> {
+    pub(crate) fn parts(&self) -> &Arc<LazyParts> {
         &self.parts
     }
 

@@ -7,14 +7,14 @@ use pelton_runtime::graph::Graph;
 use pelton_runtime::pool::Pool;
 use pelton_runtime::run::{Run, RunHandle, RunOptions};
 
-use crate::checkpoints::parts::ProgramParts;
+use crate::checkpoints::parts::{LazyParts, ProgramParts};
 use crate::error::Error;
 
 /// The run of a job. Another query can take its place: where both write a table, that is written on, where both read one, that is read on, and operators that
 /// compute the same keep their state.
 pub(crate) struct RunningProgram {
     pub run: RunHandle,
-    pub parts: Arc<ProgramParts>,
+    pub parts: Arc<LazyParts>,
     /// The threads that run it.
     pub pool: Pool,
 }

@@ -1,5 +1,7 @@
 //! The parts of a job's program, by which state finds its place when another program goes on.
 
+use std::sync::{Arc, LazyLock};
+
 use pelton_plan::explain::Definitions;
 use pelton_plan::pipeline::{Output, Program};
 use pelton_runtime::checkpoint::StateMapping;
@@ -17,6 +19,9 @@ pub(crate) struct ProgramParts {
     /// Tables that are written.
     pub outputs: Vec<String>,
 }
+
+/// The parts of a program, found when a job that has checkpoints or is altered needs them.
+pub(crate) type LazyParts = LazyLock<ProgramParts, Box<dyn FnOnce() -> ProgramParts + Send>>;
 
 /// An operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +44,12 @@ pub(crate) enum Fate {
 }
 
 impl ProgramParts {
+    /// Those of a program, once they are needed.
+    pub fn lazy(program: &Arc<Program>) -> Arc<LazyParts> {
+        let program = program.clone();
+        Arc::new(LazyParts::new(Box::new(move || ProgramParts::of(&program))))
+    }
+
     pub fn of(program: &Program) -> ProgramParts {
         let Definitions { pipelines, operators } = Definitions::of(program);
         let operators = operators.into_iter().enumerate();
@@ -54,9 +65,9 @@ impl ProgramParts {
 
     /// Which parts of the program before these go on from.
     pub fn mapping_from(&self, before: &ProgramParts) -> StateMapping {
-        let definitions = |parts: &ProgramParts| -> Vec<String> {
-            parts.operators.iter().map(|operator| operator.definition.clone()).collect()
-        };
+        fn definitions(parts: &ProgramParts) -> Vec<&str> {
+            parts.operators.iter().map(|operator| operator.definition.as_str()).collect()
+        }
         StateMapping {
             sources: matches(&self.sources, &before.sources),
             pipelines: matches(&self.pipelines, &before.pipelines),
@@ -102,9 +113,9 @@ impl ProgramParts {
 }
 
 /// For each of these the number of the first equal one before that no other has.
-fn matches(now: &[String], before: &[String]) -> Vec<Option<usize>> {
+fn matches<T: PartialEq>(now: &[T], before: &[T]) -> Vec<Option<usize>> {
     let mut is_taken = vec![false; before.len()];
-    let matched = |name: &String| {
+    let matched = |name: &T| {
         let found = (0..before.len()).find(|&number| !is_taken[number] && before[number] == *name)?;
         is_taken[found] = true;
         Some(found)

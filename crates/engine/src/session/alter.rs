@@ -72,8 +72,7 @@ impl Session {
     ) -> Result<Query, Error> {
         // Whoever looks when the run has ended finds that.
         job.note_altered(true);
-        let plan = |catalog: &_| plan_statements(catalog, &[statement]);
-        let started = self.start_at(text, plan, Origin::Running(job, program));
+        let started = self.start_statement((statement, text), Origin::Running(job, program));
         job.note_altered(started.is_ok());
         started
     }
@@ -101,8 +100,7 @@ impl Session {
             )));
         };
         let stopped = StoppedJob { job, checkpoint };
-        let plan = |catalog: &_| plan_statements(catalog, &[statement]);
-        self.start_at(text, plan, Origin::Stopped(&stopped)).map_err(|error| {
+        self.start_statement((statement, text), Origin::Stopped(&stopped)).map_err(|error| {
             let again = self.start_again(&stopped).and_then(Query::detach);
             match again {
                 Ok(_) => Error::Usage(format!("the job was not altered, and goes on as it was: {error}")),
@@ -117,8 +115,11 @@ impl Session {
         let prepared = self.prepare(stopped.job.statement())?;
         let built = || Error::Usage("its query was built by calls".to_owned());
         let statement = &prepared.first().ok_or_else(built)?.0.statement;
-        let plan = |catalog: &_| plan_statements(catalog, &[statement]);
-        self.start_at(stopped.job.statement(), plan, Origin::Stopped(stopped))
+        self.start_statement((statement, stopped.job.statement()), Origin::Stopped(stopped))
+    }
+
+    fn start_statement(&self, (statement, text): (&Statement, &str), from: Origin<'_>) -> Result<Query, Error> {
+        self.start_at(text, |catalog| plan_statements(catalog, &[statement]), from)
     }
 }
 
