@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -214,6 +215,19 @@ def test_other_threads_run_while_one_waits(con):
     reader.join(10)
     assert not reader.is_alive()
     silent.close()
+
+
+def test_asking_for_the_end_lets_workers_release_arrays(con):
+    # Memory of numpy's is released with the interpreter's lock, also by a worker that holds a lock of the engine's.
+    for number in range(200):
+        stream = con.stream(f"numbers_{number}", {"i": int, "at": "TIMESTAMP(3)"}, event_time="at")
+        query = con.sql(f"SELECT MAX(i) FROM TUMBLE(TABLE numbers_{number}, DESCRIPTOR(at), INTERVAL '1' SECOND) GROUP BY window_start, window_end")
+        numbers = np.arange(20_000)
+        stream.push(pa.table({"i": pa.array(numbers), "at": pa.array(numbers.astype("datetime64[ms]"))}))
+        stream.close()
+        while not query.has_ended:
+            pass
+        assert len(query.fetchall()) == 20
 
 
 def test_a_thousand_queries_are_opened_and_dropped(con):

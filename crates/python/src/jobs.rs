@@ -168,8 +168,8 @@ impl AdaptationEvents {
     }
 
     #[getter]
-    fn missed(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).missed()
+    fn missed(&self, py: Python<'_>) -> u64 {
+        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).missed())
     }
 }
 

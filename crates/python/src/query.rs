@@ -95,8 +95,9 @@ impl Query {
     }
 
     #[getter]
-    fn has_ended(&self) -> bool {
-        self.control.has_ended()
+    fn has_ended(&self, py: Python<'_>) -> bool {
+        // A worker may be about to release an array of Python's, for which it needs the interpreter's lock.
+        py.detach(|| self.control.has_ended())
     }
 
     /// Ends the query behind the rows that it has read.

@@ -82,8 +82,9 @@ impl Session {
     }
 
     /// Another session of the same engine.
-    fn another(&self) -> PyResult<Session> {
-        Ok(Session::of(self.own()?.engine().session()))
+    fn another(&self, py: Python<'_>) -> PyResult<Session> {
+        let session = self.own()?;
+        Ok(Session::of(py.detach(|| session.engine().session())))
     }
 
     fn prepare(&self, py: Python<'_>, script: &str) -> PyResult<Vec<Statement>> {
