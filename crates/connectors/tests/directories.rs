@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringViewArray};
 use pelton_connectors::{CommittingJob, Host, JobTransaction, TableRequest, open_sink};
-use pelton_runtime::sink::Sink;
-use support::{Directory, options, read, request, rows, schema};
+use support::{Directory, options, read, request, restored, rows, schema};
 
 /// A table of a column of numbers in a directory, whose job has checkpoints if it has a name.
 fn numbers(directory: &Directory, job: &str, pairs: &[&str]) -> TableRequest {
@@ -106,14 +105,6 @@ fn a_file_ends_when_it_is_old_also_where_no_rows_come() {
     sink.write(&batch(2, 1)).unwrap();
     sink.finish().unwrap();
     assert_eq!(content(&directory, "part-1.csv"), "2\n");
-}
-
-/// What is left of a job that is killed, and goes on from what a checkpoint says.
-fn restored(table: &TableRequest, prepared: Option<&str>) -> Box<dyn Sink> {
-    let mut sink = open_sink(table).unwrap();
-    prepared.iter().for_each(|prepared| sink.commit(prepared).unwrap());
-    sink.recover().unwrap();
-    sink
 }
 
 #[test]

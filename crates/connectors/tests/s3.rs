@@ -12,10 +12,9 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use pelton_connectors::{
     CommittingJob, Host, JobTransaction, ObjectDirectory, TableRequest, declared, open_sink, open_source,
 };
-use pelton_runtime::sink::Sink;
 use pelton_runtime::source::{Position, Read, Source};
 use support::moto::{Server, server, strict_server};
-use support::{options, read, request, rows, schema};
+use support::{options, read, request, restored, rows, schema};
 
 /// A table of a column of numbers at `path`, whose job has checkpoints if it has a name.
 fn numbers(server: &Server, path: &str, job: &str, pairs: &[&str]) -> TableRequest {
@@ -126,14 +125,6 @@ fn next(source: &mut dyn Source) -> Option<Vec<i64>> {
         Read::Wait(_) => Some(Vec::new()),
         Read::End => None,
     }
-}
-
-/// What is left of a job that is killed, and goes on from what a checkpoint says.
-fn restored(table: &TableRequest, prepared: Option<&str>) -> Box<dyn Sink> {
-    let mut sink = open_sink(table).unwrap();
-    prepared.iter().for_each(|prepared| sink.commit(prepared).unwrap());
-    sink.recover().unwrap();
-    sink
 }
 
 #[test]

@@ -182,9 +182,7 @@ pub(crate) fn read_table(
     let settings = Settings { allowed_lateness: Duration::ZERO, early_fire: false, ..surroundings.settings.clone() };
     let surroundings =
         Surroundings { settings: &settings, checkpointed: None, restored: None, predecessor: None, ..*surroundings };
-    let mut unstarted = prepare(Program::clone(&table.program), &surroundings)?;
-    unstarted.open(&surroundings)?;
-    let mut query = Some(unstarted.assemble(&surroundings)?.start(&surroundings)?);
+    let mut query = Some(prepare(Program::clone(&table.program), &surroundings)?.run(&surroundings)?);
     Ok(std::iter::from_fn(move || match query.as_mut()?.next_batch() {
         Ok(None) => query.take()?.wait().err().map(Err),
         next => next.transpose(),
@@ -216,6 +214,12 @@ pub(crate) struct Tables {
 }
 
 impl Unstarted {
+    /// Runs a program that nobody has asked for by itself, and that has no name.
+    fn run(mut self, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
+        self.open(surroundings)?;
+        self.assemble(surroundings)?.start(surroundings)
+    }
+
     /// Opens the tables of connectors, which may create files, or wait for servers.
     pub fn open(&mut self, surroundings: &Surroundings<'_>) -> Result<(), Error> {
         let surroundings = &Surroundings { budget: &self.budget, ..*surroundings };
@@ -344,9 +348,7 @@ fn origin_source(
 fn start_join(name: &str, program: Program, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
     let late = surroundings.late.of_query(name);
     let surroundings = Surroundings { name, late: &late, restored: None, predecessor: None, ..*surroundings };
-    let mut unstarted = load((program, ProgramSharing::default()), &surroundings)?;
-    unstarted.open(&surroundings)?;
-    unstarted.assemble(&surroundings)?.start(&surroundings)
+    load((program, ProgramSharing::default()), &surroundings)?.run(&surroundings)
 }
 
 /// Has rows that do not fit a table go to another one.

@@ -55,15 +55,8 @@ impl AvroStream {
         if let Some(decoder) = &self.decoder {
             return Ok(decoder.clone());
         }
-        let InputFile { location, place, .. } = &self.file;
-        let input = |problem: String| SourceError::Input { place: place.clone(), problem };
-        let constants = self.file.constants(&reading.shape).map_err(input)?;
-        let opened = AvroDecoder::open(location, place, &reading.shape, constants, reading.on_error);
-        let opened = opened.map_err(|error| match error {
-            ConnectorError::Place { problem, .. } => input(problem),
-            other => input(other.to_string()),
-        });
-        Ok(self.decoder.insert(Arc::new(opened?)).clone())
+        let opened = self.file.opened_by(AvroDecoder::open, &reading.shape, reading.on_error)?;
+        Ok(self.decoder.insert(Arc::new(opened)).clone())
     }
 
     /// What its file is called.

@@ -1,7 +1,6 @@
 //! One file of a job that has checkpoints. It gets its name at the end; until then a checkpoint says how many of its bytes count.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
@@ -10,11 +9,12 @@ use pelton_runtime::sink::{Sink, SinkError};
 
 use super::files::problem;
 use super::part::{Part, is_left_behind, resumed};
-use super::part_file::temporary;
+use super::part_file::{Publication, temporary};
 use super::sink::file_target;
 use crate::ConnectorError;
 use crate::format::Format;
 use crate::format::compression::Compression;
+use crate::storage::Location;
 
 /// What a checkpoint says of a file that is complete. A job that goes on from there writes behind its rows.
 const COMPLETE: &str = "complete";
@@ -112,11 +112,8 @@ impl Sink for CommittedFile {
 
     fn commit(&mut self, prepared: &str) -> Result<(), SinkError> {
         if prepared == COMPLETE {
-            return match fs::rename(temporary(&self.path), &self.path) {
-                // It has its name already.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && self.path.exists() => Ok(()),
-                renamed => renamed.map_err(|error| self.error(problem(&error))),
-            };
+            let published = Publication::Rename.publish(&Location::local(&self.path));
+            return published.map_err(|error| self.error(problem(&error)));
         }
         if let Stage::Unopened { resumed_at } = &mut self.stage {
             let bytes = prepared.parse().ok();

@@ -11,11 +11,13 @@ use std::time::UNIX_EPOCH;
 use arrow::array::{ArrayRef, Int64Array, StringViewArray, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use pelton_data::column::sql_name;
+use pelton_runtime::source::SourceError;
 use regex::Regex;
 
 use super::partition_keys;
 use crate::ConnectorError;
 use crate::TableRequest;
+use crate::format::on_error::OnError;
 pub(crate) use crate::format::opened::problem;
 use crate::format::{Origin, RowShape};
 use crate::options::{Options, one_of};
@@ -307,6 +309,24 @@ impl InputFile {
             }
         };
         shape.origins.iter().zip(shape.schema.fields()).filter_map(constant).collect()
+    }
+
+    /// What a format's `open` makes of it, for rows of this shape.
+    ///
+    /// # Errors
+    /// Where it is no such file, or has not the columns of the table.
+    pub(super) fn opened_by<T>(
+        &self,
+        open: impl FnOnce(&Location, &str, &RowShape, Vec<ArrayRef>, OnError) -> Result<T, ConnectorError>,
+        shape: &RowShape,
+        on_error: OnError,
+    ) -> Result<T, SourceError> {
+        let input = |problem: String| SourceError::Input { place: self.place.clone(), problem };
+        let constants = self.constants(shape).map_err(input)?;
+        open(&self.location, &self.place, shape, constants, on_error).map_err(|error| match error {
+            ConnectorError::Place { problem, .. } => input(problem),
+            other => input(other.to_string()),
+        })
     }
 
     /// The value of a key of `METADATA FROM`.

@@ -13,7 +13,8 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use pelton_connectors::{TableRequest, open_source};
+use pelton_connectors::{TableRequest, open_sink, open_source};
+use pelton_runtime::sink::Sink;
 use pelton_runtime::source::{Read, Undecoded};
 
 /// A directory that is removed with the test.
@@ -163,4 +164,12 @@ pub fn rows(batch: &RecordBatch) -> Vec<String> {
         batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
     let row = |row| columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join("|");
     (0..batch.num_rows()).map(row).collect()
+}
+
+/// What is left of a job that is killed, and goes on from what a checkpoint says.
+pub fn restored(table: &TableRequest, prepared: Option<&str>) -> Box<dyn Sink> {
+    let mut sink = open_sink(table).unwrap();
+    prepared.iter().for_each(|prepared| sink.commit(prepared).unwrap());
+    sink.recover().unwrap();
+    sink
 }

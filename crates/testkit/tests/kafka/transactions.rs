@@ -26,6 +26,16 @@ impl Folder {
         self.0.join("totals")
     }
 
+    /// As a disk that is full: no checkpoint can be written.
+    fn take_away(&self) {
+        fs::rename(self.job(), self.0.join("away")).unwrap();
+    }
+
+    fn bring_back(&self) {
+        let _ = fs::remove_dir_all(self.job());
+        fs::rename(self.0.join("away"), self.job()).unwrap();
+    }
+
     /// As if the process had ended before its last checkpoint was complete: its transaction is committed, and nobody knows. Returns its number.
     fn make_last_pending(&self) -> u64 {
         let names = fs::read_dir(self.job()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -187,23 +197,27 @@ fn of_two_jobs_of_one_name_the_later_one_writes() {
     job.wait().unwrap();
 }
 
+/// A job that has committed one row of those sent, and has another one in a transaction that no checkpoint commits.
+fn start_and_fill_disk(session: &Session, broker: &Broker, folder: &Folder, [from, to]: [&str; 2]) -> Job {
+    let job = start(session);
+    crate::until(|| values(broker, to) == ["2"]);
+    folder.take_away();
+    crate::until(|| job.checkpoints().unwrap().error.is_some());
+    send(broker, from, 0, &["2"]);
+    crate::until(|| job.progress().sinks[0].rows == 2);
+    job
+}
+
 #[test]
 fn a_transaction_that_is_open_for_too_long_fails_the_job() {
     let Some(broker) = broker() else { return };
     let (folder, from, to) = (Folder::new("timeout"), topic(broker, 1), topic(broker, 1));
     send(broker, &from, 0, &["1"]);
     let session = session(broker, &folder, [&from, &to], "100 ms", ", 'properties.transaction.timeout.ms' = '2000'");
-    let job = start(&session);
-    crate::until(|| values(broker, &to) == ["2"]);
-    // As a disk that is full: no checkpoint can be written.
-    fs::rename(folder.job(), folder.0.join("away")).unwrap();
-    crate::until(|| job.checkpoints().unwrap().error.is_some());
-    send(broker, &from, 0, &["2"]);
-    crate::until(|| job.progress().sinks[0].rows == 2);
+    let job = start_and_fill_disk(&session, broker, &folder, [&from, &to]);
     assert_eq!(job.state(), JobState::Running);
     std::thread::sleep(Duration::from_secs(4));
-    let _ = fs::remove_dir_all(folder.job());
-    fs::rename(folder.0.join("away"), folder.job()).unwrap();
+    folder.bring_back();
     crate::until(|| job.state() == JobState::Failed);
     let error = job.error().unwrap().to_string();
     assert!(error.contains("It was open for longer than 'properties.transaction.timeout.ms'"), "{error}");
@@ -219,19 +233,13 @@ fn a_checkpoint_that_cannot_be_written_is_made_up_for() {
     let (folder, from, to) = (Folder::new("unwritable"), topic(broker, 1), topic(broker, 1));
     send(broker, &from, 0, &["1"]);
     let session = session(broker, &folder, [&from, &to], "20 ms", "");
-    let job = start(&session);
-    crate::until(|| values(broker, &to) == ["2"]);
-    fs::rename(folder.job(), folder.0.join("away")).unwrap();
-    crate::until(|| job.checkpoints().unwrap().error.is_some());
-    send(broker, &from, 0, &["2"]);
-    crate::until(|| job.progress().sinks[0].rows == 2);
+    let job = start_and_fill_disk(&session, broker, &folder, [&from, &to]);
     let failed = job.checkpoints().unwrap().failed;
     crate::until(|| job.checkpoints().unwrap().failed > failed + 1);
     assert_eq!(values(broker, &to), ["2"]);
     send(broker, &from, 0, &["3"]);
     crate::until(|| job.progress().sinks[0].rows == 3);
-    let _ = fs::remove_dir_all(folder.job());
-    fs::rename(folder.0.join("away"), folder.job()).unwrap();
+    folder.bring_back();
     crate::until(|| values(broker, &to) == ["2", "3", "4"]);
     job.stop();
     job.wait().unwrap();
