@@ -265,7 +265,7 @@ pub struct LatencyProgress {
 
 impl LatencyProgress {
     pub(crate) fn of(latencies: &mut Latencies, now_ns: u64) -> LatencyProgress {
-        LatencyProgress { all: latencies.all().clone(), recent: latencies.recent(now_ns) }
+        LatencyProgress { all: latencies.all(), recent: latencies.recent(now_ns) }
     }
 }
 

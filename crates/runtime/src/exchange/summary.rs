@@ -74,7 +74,7 @@ pub struct Sums {
     layout: Arc<EntryLayout>,
     read_out: ReadOut,
     /// It looks up nothing.
-    lookups: Lookups,
+    lookups: Arc<Lookups>,
     /// What was made room in before.
     workspaces: Mutex<Vec<Workspace>>,
     /// Chunks that stay as they are, because it did not pay to add others up.
@@ -99,7 +99,7 @@ pub(super) struct Summary {
 impl Sums {
     /// By this code, into entries of this layout, from which partial results are read out.
     pub fn new(kernel: Arc<KernelSlot>, layout: Arc<EntryLayout>, read_out: ReadOut) -> Sums {
-        let (lookups, workspaces) = (Lookups::default(), Mutex::default());
+        let (lookups, workspaces) = (kernel.lookups(), Mutex::default());
         Sums { kernel, layout, read_out, lookups, workspaces, left_alone: AtomicU32::new(0) }
     }
 
