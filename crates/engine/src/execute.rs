@@ -141,7 +141,7 @@ pub(crate) fn load(
     let (lookups, mut held) = lookups::load_all(&program.lookups, &budget, surroundings.pool.workers(), |table| {
         read_table(table, surroundings)
     })?;
-    let (program, lookups) = (Arc::new(program), Arc::new(lookups));
+    let program = Arc::new(program);
     let parts = ProgramParts::lazy(&program);
     let kernels = tier::kernels(&program, &lookups, surroundings.settings, surroundings.pool)?;
     let reloading = Reloading::new((&program, &kernels), (&lookups, &mut held), surroundings)?;

@@ -1,6 +1,6 @@
 //! Loads the bounded tables that a program joins with: their rows are read by a query, and indexed by several threads.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
@@ -16,6 +16,12 @@ use crate::error::Error;
 /// Fewer rows are indexed in less time than it takes to start a thread.
 const PARALLEL_ROWS_MIN: usize = 1 << 16;
 
+/// Those of a program that joins with none. They are the same for all such programs: the validity bits that each has take more than the rest of a small query.
+pub(crate) fn none() -> Arc<Lookups> {
+    static NONE: LazyLock<Arc<Lookups>> = LazyLock::new(Arc::default);
+    NONE.clone()
+}
+
 /// Loads tables, whose memory is charged to a budget. `read` reads the rows of a table, and so many threads index them. Returns the tables, and what is charged
 /// for each.
 pub(crate) fn load_all<R: Iterator<Item = Result<RecordBatch, Error>>>(
@@ -23,10 +29,13 @@ pub(crate) fn load_all<R: Iterator<Item = Result<RecordBatch, Error>>>(
     budget: &Budget,
     workers: usize,
     read: impl Fn(&LookupTable) -> Result<R, Error>,
-) -> Result<(Lookups, Vec<Held>), Error> {
+) -> Result<(Arc<Lookups>, Vec<Held>), Error> {
+    if tables.is_empty() {
+        return Ok((none(), Vec::new()));
+    }
     let loaded = tables.iter().map(|table| load(table, budget, workers, read(table)?));
     let (buckets, held) = loaded.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-    Ok((Lookups::new(buckets), held))
+    Ok((Arc::new(Lookups::new(buckets)), held))
 }
 
 /// A table, and what is charged for it.

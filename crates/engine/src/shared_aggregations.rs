@@ -15,12 +15,11 @@ use pelton_plan::partial_results::{self, PartialResults, PartialValue};
 use pelton_plan::pipeline::Window;
 use pelton_runtime::exchange::{ColumnFunction, Group, Member, Summarizer, Sums};
 use pelton_runtime::pool::Pool;
-use pelton_state::join::Lookups;
 use pelton_state::window::Contents;
 
 use crate::error::Error;
 use crate::settings::{AdaptChoice, Settings};
-use crate::tier;
+use crate::{lookups, tier};
 
 /// Slices of a group may be so many times as short as those of one of its windows: a chunk of rows has few in any case.
 const FINER_MAX: i64 = 64;
@@ -301,7 +300,7 @@ fn sums(results: &PartialResults, values: &[PartialValue], making: &Making<'_>) 
     let schema = partial_results::schema(&results.keys, values);
     let program = Arc::new(partial_results::sums(making.table, &schema, results.keys.len(), values));
     let settings = Settings { adapt: AdaptChoice::Off, ..making.settings.clone() };
-    let kernels = tier::kernels(&program, &Arc::new(Lookups::default()), &settings, making.pool)?;
+    let kernels = tier::kernels(&program, &lookups::none(), &settings, making.pool)?;
     let kernel = kernels.into_iter().next().expect("the program has one pipeline");
     let window = program.groups(0).clone();
     let layout = pelton_compiler::entry_layout(&window).with_dense_keys(making.settings.dense_keys(0));
