@@ -60,4 +60,4 @@ mod testing;
 
 pub use memory::budget;
 pub use output::{latency, sink};
-pub use scheduler::{policy, pool, wake};
+pub use scheduler::{attendants, policy, pool, wake};

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::checkpoint::{RestoreError, RunSnapshot, StateMapping};
+use crate::clock::Clock;
 pub use crate::error::RunError;
 use crate::graph::Graph;
 pub use crate::options::RunOptions;
@@ -168,6 +169,11 @@ impl RunHandle {
     /// Whether somebody has stopped it, or is stopping it.
     pub fn was_stopped(&self) -> bool {
         self.0.unchanged_state().stop != Stop::No
+    }
+
+    /// What its workers know the time from.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
     }
 
     /// The error that stopped the run, if one did.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pelton_connectors::{CommittingJob, ConnectorError, JobTransaction, ObjectDirectory};
 use pelton_runtime::checkpoint::RunSnapshot;
+use pelton_runtime::pool::Pool;
 use pelton_runtime::run::RunHandle;
 
 use super::coordinator::{Coordinator, Ended};
@@ -122,15 +123,20 @@ impl Checkpointed {
         Some(Restored { place: id, run, parts: Some(parts), is_altered: self.is_altered })
     }
 
-    /// Takes checkpoints of the run from now on, and says when it has ended for good.
+    /// Takes checkpoints of the run from now on, beside the workers of its pool, and says when it has ended for good.
     ///
     /// # Errors
     /// Where the system has no thread.
-    pub fn watch(self, (run, parts): (RunHandle, &ProgramParts), ended: Ended) -> Result<Watched, Error> {
+    pub fn watch(
+        self,
+        pool: &Pool,
+        (run, parts): (RunHandle, &ProgramParts),
+        ended: Ended,
+    ) -> Result<Watched, Error> {
         let watched = Watched::restored_from(self.manifest.map(|(_, manifest)| manifest.id));
         let Checkpointed { checkpoints, interval, transaction, .. } = self;
         let checkpoints = checkpoints.of_program(parts.clone());
-        Coordinator { checkpoints, interval, transaction, run, watched: watched.clone(), ended }.start()?;
+        Coordinator::new((checkpoints, interval, transaction), run, watched.clone(), ended).start(pool)?;
         Ok(watched)
     }
 }

@@ -180,7 +180,7 @@ impl Session {
         };
         let pool = surroundings.pool.clone();
         let ended = self.forgetting(name.as_deref());
-        let watched = checkpointed.map(|job| job.watch((query.run_handle(), query.parts()), ended));
+        let watched = checkpointed.map(|job| job.watch(&pool, (query.run_handle(), query.parts()), ended));
         let checkpoints = watched.transpose()?;
         known.register(entry.number, entry.session, &query);
         if let Some(name) = name {

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pelton_state::snapshot::SnapshotError;
 
@@ -79,11 +79,29 @@ impl RunHandle {
     /// # Errors
     /// [`CutError`]. The run goes on, unless it has ended.
     pub fn cut(&self) -> Result<RunSnapshot, CutError> {
-        self.at_cut(None, |shared| {
-            let (mut snapshot, sinks) = (shared.take_snapshot()?, shared.prepare_sinks()?);
-            shared.forget_passing_positions(&mut snapshot);
-            Ok(RunSnapshot { sinks, ..snapshot })
-        })
+        self.at_cut(None, Shared::snapshot_at_cut)
+    }
+
+    /// Has reading wait, so that a cut comes about, which [`RunHandle::try_cut`] takes.
+    pub fn hold(&self) {
+        self.0.state().is_held = true;
+        self.0.waker.wake();
+    }
+
+    /// Waits until [`RunHandle::try_cut`] can take a cut, but not for longer than that.
+    pub fn wait_for_cut(&self, timeout: Duration) {
+        drop(self.wait_until_quiet(Instant::now().checked_add(timeout)));
+    }
+
+    /// As [`RunHandle::cut`], but does not block: `None` while rows are under way, and reading is held then.
+    pub fn try_cut(&self) -> Option<Result<RunSnapshot, CutError>> {
+        // Another cut may have let reading go on.
+        self.hold();
+        let state = self.0.unchanged_state();
+        if !state.is_quiet() && !self.0.has_ended() && !state.must_stop() {
+            return None;
+        }
+        Some(self.act_at_cut(state, Shared::snapshot_at_cut))
     }
 
     /// Does something while reading is held and nothing is under way. Gives up at the deadline.
@@ -92,9 +110,14 @@ impl RunHandle {
         deadline: Option<Instant>,
         act: impl FnOnce(&Shared) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.hold();
+        let state = self.wait_until_quiet(deadline);
+        self.act_at_cut(state, act)
+    }
+
+    /// Waits until nothing is under way, the run has ended, or the deadline.
+    fn wait_until_quiet(&self, deadline: Option<Instant>) -> MutexGuard<'_, State> {
         let shared = &self.0;
-        shared.state().is_held = true;
-        shared.waker.wake();
         let mut state = shared.unchanged_state();
         let has_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
         while !state.is_quiet() && !shared.has_ended() && !state.must_stop() && has_time() {
@@ -106,6 +129,16 @@ impl RunHandle {
                 }
             };
         }
+        state
+    }
+
+    /// Does something at a cut, if that has come about, and lets reading go on.
+    fn act_at_cut<T, E: From<CutError>>(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        act: impl FnOnce(&Shared) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let shared = &self.0;
         if shared.has_ended() || state.must_stop() || !state.is_quiet() {
             let error = if state.must_stop() || shared.has_ended() { CutError::Ended } else { CutError::Busy };
             state.is_held = false;
@@ -139,6 +172,13 @@ impl RunHandle {
 }
 
 impl Shared {
+    /// What the run is at a cut, and what sinks have prepared there.
+    fn snapshot_at_cut(&self) -> Result<RunSnapshot, CutError> {
+        let (mut snapshot, sinks) = (self.take_snapshot()?, self.prepare_sinks()?);
+        self.forget_passing_positions(&mut snapshot);
+        Ok(RunSnapshot { sinks, ..snapshot })
+    }
+
     fn recycled(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
         self.recycled.lock().unwrap_or_else(PoisonError::into_inner)
     }

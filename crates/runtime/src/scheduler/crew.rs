@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use crate::clock::Clock;
+use crate::scheduler::attendants::Attendants;
 use crate::scheduler::background::Background;
 use crate::scheduler::fairness::FairShare;
 use crate::scheduler::policy::{EPOCH_DEFAULT, Policy, PolicyName};
@@ -29,6 +30,8 @@ pub(crate) struct Crew {
     pub is_manual: bool,
     /// Where work is done that no run waits for.
     pub background: Background,
+    /// Where work beside runs is done as long as these last.
+    pub attendants: Attendants,
     /// Of the runs.
     pub served: FairShare,
     /// Tasks taken.
@@ -51,6 +54,7 @@ impl Crew {
             is_pinned: AtomicBool::new(false),
             is_manual,
             background: Background::new(is_manual),
+            attendants: Attendants::new(is_manual),
             served: FairShare::default(),
             turns: AtomicU64::new(0),
             policy: AtomicUsize::new(PolicyName::default().index()),

@@ -3,6 +3,8 @@
 //! A [`worker`] of a [`pool`] asks [`dispatch`] what can run in each run, by the [`statistics`] of its nodes and its [`load`]. A [`policy`] ranks that,
 //! [`fairness`] shares workers among runs, and a [`task`] is performed. Idle workers sleep ([`wake`]).
 
+pub mod attendants;
+
 pub(crate) mod background;
 
 pub(crate) mod buffers;

@@ -2,6 +2,7 @@
 
 mod manual;
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::memory::budget::{Budget, Unread};
 #[cfg(all(target_os = "linux", not(miri)))]
 use crate::memory::pages;
 use crate::options::RunOptions;
+use crate::scheduler::attendants::{Patience, Step};
 use crate::scheduler::crew::Crew;
 use crate::scheduler::policy::PolicyName;
 use crate::scheduler::threads;
@@ -107,6 +109,14 @@ impl Pool {
     /// Has something done that no run waits for, such as compiling, behind what was brought before. It may be left undone.
     pub fn background(&self, work: impl FnOnce() + Send + 'static) {
         self.0.crew.background.leave(work);
+    }
+
+    /// Has something done beside a run, step by step until it has ended, by a thread of that name.
+    ///
+    /// # Errors
+    /// Where the system has no thread.
+    pub fn attend(&self, name: &str, step: impl FnMut(Patience) -> Step + Send + 'static) -> io::Result<()> {
+        self.0.crew.attendants.begin(name, step)
     }
 
     pub(crate) fn crew(&self) -> &Arc<Crew> {

@@ -27,10 +27,15 @@ impl ManualWorkers {
         self.0.len()
     }
 
-    /// Does the next of what no run waits for ([`super::Pool::aside`]). Returns whether there was any.
+    /// Does the next of what no run waits for ([`super::Pool::background`]). Returns whether there was any.
     pub fn step_background(&mut self) -> bool {
         // All have the same crew.
         self.0.first().is_some_and(|first| first.worker.crew.background.step())
+    }
+
+    /// Does a step of all that is done beside runs ([`super::Pool::attend`]). Returns whether there was anything to do.
+    pub fn step_attendants(&mut self) -> bool {
+        self.0.first().is_some_and(|first| first.worker.crew.attendants.step())
     }
 
     /// Has a worker take a task, or, where it has taken one, do it; one that finds none sleeps from then on until it is woken. Returns whether
