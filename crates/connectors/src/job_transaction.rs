@@ -22,23 +22,35 @@ pub enum TransactionOutcome {
 }
 
 /// What a connector does with its transactions, of which there is one at a time. It is a trait because jobs know them in programs without the connector as well.
-pub(crate) trait Transaction: Any + Send + Sync {
+pub trait Transaction: Any + Send + Sync {
     /// See [`JobTransaction::table`].
     fn table(&self) -> &str;
 
     /// See [`JobTransaction::fence`].
+    ///
+    /// # Errors
+    /// As there.
     fn fence(&self) -> Result<(), ConnectorError>;
 
     /// See [`JobTransaction::outcome`].
+    ///
+    /// # Errors
+    /// As there.
     fn outcome(&self, prepared: &str) -> Result<TransactionOutcome, ConnectorError>;
 
     /// See [`JobTransaction::begin`].
+    ///
+    /// # Errors
+    /// As there.
     fn begin(&self, checkpoint: u64) -> Result<(), ConnectorError>;
 
     /// See [`JobTransaction::prepared`].
     fn prepared(&self) -> Option<String>;
 
     /// See [`JobTransaction::commit`].
+    ///
+    /// # Errors
+    /// As there.
     fn commit(&self, checkpoint: u64, is_over: &dyn Fn() -> bool) -> Result<(), SinkError>;
 
     /// See [`JobTransaction::reopen`].
@@ -65,8 +77,13 @@ impl JobTransaction {
     }
 
     /// That of a sink: the first one opens it, and others check that they fit.
-    #[cfg(feature = "kafka")]
-    pub(crate) fn join<T: Transaction>(
+    ///
+    /// # Errors
+    /// As these.
+    ///
+    /// # Panics
+    /// Where the sinks have transactions of different connectors.
+    pub fn join<T: Transaction>(
         &self,
         open: impl FnOnce() -> Result<T, ConnectorError>,
         check: impl FnOnce(&T) -> Result<(), ConnectorError>,

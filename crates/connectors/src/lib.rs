@@ -71,10 +71,10 @@ mod testing;
 pub use condition::Conditions;
 pub use error::ConnectorError;
 pub use format::on_error::OnError;
-pub use job_transaction::{JobTransaction, TransactionOutcome};
+pub use job_transaction::{JobTransaction, Transaction, TransactionOutcome};
 use options::Options;
 use replay::{Replay, ReplaySource};
-pub use storage::ObjectDirectory;
+pub use storage::{Disk, DiskFile, LocalDisk, ObjectDirectory};
 pub use table::{CommittingJob, Declared, Host, TableRequest, TextLength};
 use table::{Open, Opening};
 

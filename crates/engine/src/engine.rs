@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use pelton_connectors::{Disk, LocalDisk};
 use pelton_runtime::clock::Clock;
 use pelton_runtime::pool::Pool;
 
@@ -48,6 +49,8 @@ struct Shared {
     known: Mutex<Known>,
     /// Where it outlives its process.
     journal: OnceLock<Arc<Journal>>,
+    /// Where checkpoints are.
+    disk: Arc<dyn Disk>,
 }
 
 impl Engine {
@@ -64,11 +67,11 @@ impl Engine {
     /// An engine with this clock, as [`crate::Session::with_clock`].
     #[doc(hidden)]
     pub fn with_clock(clock: Clock) -> Engine {
-        Engine::of(Known::new(clock))
+        Engine::of(Known::new(clock), Arc::new(LocalDisk))
     }
 
-    fn of(known: Known) -> Engine {
-        Engine(Arc::new(Shared { known: Mutex::new(known), journal: OnceLock::new() }))
+    fn of(known: Known, disk: Arc<dyn Disk>) -> Engine {
+        Engine(Arc::new(Shared { known: Mutex::new(known), journal: OnceLock::new(), disk }))
     }
 
     /// An engine that outlives its process: its permanent tables and views, its settings and its jobs are kept in a directory, which is made where it is not there. Jobs have
@@ -118,13 +121,23 @@ impl Engine {
         self.0.journal.get()
     }
 
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.0.disk
+    }
+
     /// An engine with this pool, as [`crate::Session::with_pool`].
     #[doc(hidden)]
     pub fn with_pool(pool: Pool) -> Engine {
+        Engine::simulated(pool, Arc::new(LocalDisk))
+    }
+
+    /// An engine with this pool, whose checkpoints are on this disk.
+    #[doc(hidden)]
+    pub fn simulated(pool: Pool, disk: Arc<dyn Disk>) -> Engine {
         let mut known = Known::new(pool.clock().clone());
         known.catalog_mut().set("pelton.workers", pool.workers().to_string());
         known.pool = Some(pool);
-        Engine::of(known)
+        Engine::of(known, disk)
     }
 
     /// The running queries of all sessions. Those of one are [`crate::Session::queries`].

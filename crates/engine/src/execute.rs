@@ -227,11 +227,16 @@ impl Unstarted {
         let mut sharing = self.sharing.of_sources();
         for opened in table::opened(&self.program, surroundings.catalog, surroundings.program_tables) {
             match opened? {
-                Opened::Output(output, Destination::Table(_)) if surroundings.takes_over(output) => {
+                Opened::Output(output, Destination::Table(_) | Destination::Provided(..))
+                    if surroundings.takes_over(output) =>
+                {
                     self.sinks.push_back(Box::new(Reserved));
                 }
                 Opened::Output(_, Destination::Table(found)) => {
                     self.sinks.push_back(table::open_sink(found, surroundings.settings, surroundings.host(waker))?);
+                }
+                Opened::Output(_, Destination::Provided(found, provided)) => {
+                    self.sinks.push_back(table::open_provided_sink((found, provided), surroundings.host(waker))?);
                 }
                 Opened::Source(_, Origin::Pushed(_)) => {
                     sharing.next();
@@ -283,7 +288,7 @@ pub(crate) fn take_tables(
                     }
                     Destination::Pulled(_) if surroundings.takes_over(output) => Box::new(Reserved),
                     Destination::Pulled(table) => table.open(output.name(), unread, waker)?,
-                    Destination::Table(_) => sinks.pop_front().expect("it has been opened"),
+                    Destination::Table(_) | Destination::Provided(..) => sinks.pop_front().expect("it has been opened"),
                 };
                 tables.sinks.push(sink_node(output, sink));
             }
@@ -327,6 +332,9 @@ fn origin_source(
         Origin::Late => table::written_rows(
             late::rows(surroundings.late).project(&used.columns).expect("the columns are the table's"),
         ),
+        Origin::Provided(found, provided) => {
+            table::open_provided_source((found, provided), used, surroundings.host(waker))?
+        }
         // A job that goes on from a checkpoint reads from where it was.
         Origin::Table(found)
             if surroundings.checkpointed.is_none() && is_shared(found, used, surroundings.settings) =>

@@ -70,7 +70,8 @@ fn delivery(
                 let delivery = if is_once { "exactly once" } else { "at least once" };
                 format!("rows are written to {} {delivery}", output.name())
             }
-            Opened::Output(output, Destination::Pulled(_)) => {
+            // Who provides a table says nothing of it.
+            Opened::Output(output, Destination::Pulled(_) | Destination::Provided(..)) => {
                 format!("rows are written to {} at least once", output.name())
             }
             Opened::Source(used, Origin::Table(found)) => {

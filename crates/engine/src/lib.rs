@@ -20,7 +20,7 @@
 //!
 //! In reading order: [`engine`], [`session`], [`statement`], [`settings`], `setting_list` (all of them), `table` (what `CREATE TABLE` does), `wrapped_source` and `event_time` (where that is computed), `registered_rows` (tables whose rows the program has), `emission` (when windows are reported), `execute` (from a program to a run), `lookups` (loads the tables that it joins with), `shared_sources` (reads tables for several queries), `shared_joins` (joins them for several), `tier` (interpreted
 //! first, compiled a moment later), [`query`] (a running query and its results), [`job`] (an insert under a name), [`checkpoints`] (from which it goes on after a failure), `shown_jobs`, [`progress`] (its figures), `waiting` (what it waits for), `running` (how it fares), `operators` (what each of its operators costs), `adaptation_events` (what happens to its code), `late` (what came too late for it), [`push`] and [`pull`] (rows from your program, and for it), `results` (on their way to whoever reads them), [`builder`] (queries
-//! as calls instead of text), [`function`], `scalar_function`, `table_function`, [`explain`], `analyze` (what became of a query's code), [`display`].
+//! as calls instead of text), [`function`], `scalar_function`, `table_function`, [`explain`], `analyze` (what became of a query's code), [`display`], [`simulation`].
 
 pub mod engine;
 
@@ -105,6 +105,9 @@ pub mod function;
 mod scalar_function;
 
 mod table_function;
+
+#[doc(hidden)]
+pub mod simulation;
 
 pub mod explain;
 

@@ -1,4 +1,4 @@
-//! Tables that the program itself fills and reads.
+//! Tables that the program itself fills, reads or provides.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,12 +7,14 @@ use pelton_runtime::exchange::SubscriberState;
 
 use crate::pull::PullTable;
 use crate::push::PushTable;
+use crate::simulation::ProvidedTable;
 
 /// The engine's ends of these tables, by their names.
 #[derive(Clone, Default)]
 pub(crate) struct ProgramTables {
     pushed: BTreeMap<String, Arc<PushTable>>,
     pulled: BTreeMap<String, Arc<PullTable>>,
+    provided: BTreeMap<String, Arc<dyn ProvidedTable>>,
 }
 
 impl ProgramTables {
@@ -24,6 +26,11 @@ impl ProgramTables {
     /// A table that it reads.
     pub fn pulled(&self, name: &str) -> Option<&PullTable> {
         self.pulled.get(name).map(Arc::as_ref)
+    }
+
+    /// A table that it provides.
+    pub fn provided(&self, name: &str) -> Option<&dyn ProvidedTable> {
+        self.provided.get(name).map(Arc::as_ref)
     }
 
     /// The queries that read each of the tables that the program fills.
@@ -41,12 +48,18 @@ impl ProgramTables {
         self.pulled.insert(name.to_owned(), table);
     }
 
+    /// Adds a table that it provides.
+    pub fn add_provided(&mut self, name: &str, table: Arc<dyn ProvidedTable>) {
+        self.provided.insert(name.to_owned(), table);
+    }
+
     /// Lets go of a table.
     pub fn remove(&mut self, name: &str) {
         if let Some(table) = self.pushed.remove(name) {
             table.close();
         }
         self.pulled.remove(name);
+        self.provided.remove(name);
     }
 
     /// The same without the tables of these names, which stay as they are.
@@ -56,13 +69,14 @@ impl ProgramTables {
         for name in std::iter::once(first).chain(hidden) {
             rest.pushed.remove(name);
             rest.pulled.remove(name);
+            rest.provided.remove(name);
         }
         Arc::new(rest)
     }
 
-    /// Whether the program fills or reads a table.
+    /// Whether the program fills, reads or provides a table.
     pub fn has(&self, name: &str) -> bool {
-        self.pushed.contains_key(name) || self.pulled.contains_key(name)
+        self.pushed.contains_key(name) || self.pulled.contains_key(name) || self.provided.contains_key(name)
     }
 
     /// Whether the program no longer fills or reads the table that it filled or read.

@@ -26,6 +26,7 @@ use crate::pull::PullTable;
 use crate::push::PushTable;
 use crate::registered_rows::registered_rows;
 use crate::settings::Settings;
+use crate::simulation::ProvidedTable;
 
 /// The option, of any table that has a watermark, that says when its partitions are idle.
 const IDLE_TIMEOUT: &str = "scan.watermark.idle-timeout";
@@ -295,6 +296,8 @@ pub(crate) enum Destination<'a> {
     Result,
     /// To whoever uses the session.
     Pulled(&'a PullTable),
+    /// Where the program puts them.
+    Provided(&'a Table, &'a dyn ProvidedTable),
     /// Where a connector puts them.
     Table(&'a Table),
 }
@@ -309,6 +312,8 @@ pub(crate) enum Origin<'a> {
     Pushed(&'a Arc<PushTable>),
     /// With the session: rows that were late.
     Late,
+    /// Where the program finds them.
+    Provided(&'a Table, &'a dyn ProvidedTable),
     /// Where a connector finds them.
     Table(&'a Table),
 }
@@ -333,7 +338,11 @@ pub(crate) fn opened<'a>(
             if found.rows.is_some() {
                 return Err(Error::Usage(format!("table '{name}' has registered rows, and no query inserts into it")));
             }
-            let destination = program_tables.pulled(name).map_or(Destination::Table(found), Destination::Pulled);
+            let destination = match (program_tables.pulled(name), program_tables.provided(name)) {
+                (Some(pulled), _) => Destination::Pulled(pulled),
+                (None, Some(provided)) => Destination::Provided(found, provided),
+                (None, None) => Destination::Table(found),
+            };
             Ok(Opened::Output(output, destination))
         }
     };
@@ -347,7 +356,11 @@ pub(crate) fn opened<'a>(
                 return Err(Error::Usage(format!("table '{table}' is read by the program itself, and by no query")));
             }
             (None, None) if used.table == LATE_ROWS => Origin::Late,
-            (None, None) => Origin::Table(table(&used.table)?),
+            (None, None) => {
+                let found = table(&used.table)?;
+                let provided = program_tables.provided(&used.table);
+                provided.map_or(Origin::Table(found), |provided| Origin::Provided(found, provided))
+            }
         };
         Ok(Opened::Source(used, origin))
     };
@@ -368,6 +381,24 @@ pub(crate) fn open_source(
     let complete = |source, on_error| with_computed_time(source, used, on_error);
     let request = TableRequest { host, ..source_request(table, used, settings) };
     pelton_connectors::open_completed_source(&request, complete).map_err(|error| refused(&table.definition, error))
+}
+
+/// Opens a table that the program provides.
+pub(crate) fn open_provided_source(
+    (table, provided): (&Table, &dyn ProvidedTable),
+    used: &SourceUse,
+    host: Host,
+) -> Result<Box<dyn Source>, Error> {
+    let source = provided.source(&used.columns, host).map_err(|error| refused(&table.definition, error))?;
+    Ok(with_computed_time(source, used, OnError::Fail))
+}
+
+/// The same for writing.
+pub(crate) fn open_provided_sink(
+    (table, provided): (&Table, &dyn ProvidedTable),
+    host: Host,
+) -> Result<Box<dyn Sink>, Error> {
+    provided.sink(host).map_err(|error| refused(&table.definition, error))
 }
 
 /// Opens a table for reading these columns, for any number of queries.

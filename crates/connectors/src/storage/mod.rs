@@ -1,6 +1,7 @@
 //! Where files are: in directories of this machine, or in buckets of S3.
 //!
 //! A [`Location`] is either, and what reads or writes files asks it. Objects have no directories, cannot grow, and are visible as a whole when an upload is complete.
+//! What must outlive a crash is written through a [`Disk`].
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,10 @@ pub(crate) mod s3;
 
 mod directory;
 
+mod disk;
+
 pub use directory::ObjectDirectory;
+pub use disk::{Disk, DiskFile, LocalDisk};
 use s3::Bucket;
 
 /// What the paths of objects begin with.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pelton_connectors::{CommittingJob, ConnectorError, JobTransaction, ObjectDirectory};
+use pelton_connectors::{CommittingJob, ConnectorError, Disk, JobTransaction, ObjectDirectory};
 use pelton_runtime::checkpoint::RunSnapshot;
 use pelton_runtime::pool::Pool;
 use pelton_runtime::run::RunHandle;
@@ -55,7 +55,11 @@ impl Checkpointed {
     ///
     /// # Errors
     /// Where these cannot be read.
-    pub fn of(name: &str, statement: &str, settings: &Settings) -> Result<Option<Checkpointed>, CheckpointError> {
+    pub fn of(
+        name: &str,
+        statement: &str,
+        (settings, disk): (&Settings, &Arc<dyn Disk>),
+    ) -> Result<Option<Checkpointed>, CheckpointError> {
         let Some(directory) = &settings.checkpoint_directory else {
             return match settings.restore_from {
                 None => Ok(None),
@@ -67,7 +71,7 @@ impl Checkpointed {
         };
         let failed =
             |error: io::Error| CheckpointError { place: directory.display().to_string(), problem: error.to_string() };
-        let store = store(directory, name).map_err(failed)?;
+        let store = store((directory, disk), name).map_err(failed)?;
         let checkpoints = Checkpoints::open(store, name, statement, settings.checkpoints_retained)?;
         let mut job = Checkpointed {
             name: name.into(),
@@ -127,12 +131,7 @@ impl Checkpointed {
     ///
     /// # Errors
     /// Where the system has no thread.
-    pub fn watch(
-        self,
-        pool: &Pool,
-        (run, parts): (RunHandle, &ProgramParts),
-        ended: Ended,
-    ) -> Result<Watched, Error> {
+    pub fn watch(self, pool: &Pool, (run, parts): (RunHandle, &ProgramParts), ended: Ended) -> Result<Watched, Error> {
         let watched = Watched::restored_from(self.manifest.map(|(_, manifest)| manifest.id));
         let Checkpointed { checkpoints, interval, transaction, .. } = self;
         let checkpoints = checkpoints.of_program(parts.clone());
@@ -142,7 +141,7 @@ impl Checkpointed {
 }
 
 /// The checkpoints of a job in a directory for all jobs, which may be one of a bucket.
-fn store(directory: &Path, job: &str) -> io::Result<Arc<dyn CheckpointStore>> {
+fn store((directory, disk): (&Path, &Arc<dyn Disk>), job: &str) -> io::Result<Arc<dyn CheckpointStore>> {
     let is_plain = |letter: char| letter.is_alphanumeric() || ['-', '_', '.'].contains(&letter);
     let name: String = job.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
     // Names that differ only in other letters have directories of their own.
@@ -158,6 +157,6 @@ fn store(directory: &Path, job: &str) -> io::Result<Arc<dyn CheckpointStore>> {
     });
     match objects? {
         Some(objects) => Ok(Arc::new(objects.below(&name))),
-        None => Ok(Arc::new(LocalStore::open(&directory.join(name))?)),
+        None => Ok(Arc::new(LocalStore::open(disk.clone(), &directory.join(name))?)),
     }
 }

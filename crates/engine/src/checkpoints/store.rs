@@ -1,10 +1,10 @@
 //! Where checkpoints are kept: named values, each written once.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use pelton_connectors::ObjectDirectory;
+use pelton_connectors::{Disk, ObjectDirectory};
 
 /// Names that are being written begin with this.
 const UNFINISHED: &str = ".unfinished-";
@@ -41,7 +41,8 @@ pub trait CheckpointStore: Send + Sync {
 
 /// A directory of the local file system.
 #[derive(Debug)]
-pub struct LocalStore {
+pub(crate) struct LocalStore {
+    disk: Arc<dyn Disk>,
     directory: PathBuf,
 }
 
@@ -50,24 +51,13 @@ impl LocalStore {
     ///
     /// # Errors
     /// Where it cannot be made.
-    pub fn open(directory: &Path) -> io::Result<LocalStore> {
-        fs::create_dir_all(directory)?;
+    pub fn open(disk: Arc<dyn Disk>, directory: &Path) -> io::Result<LocalStore> {
+        disk.make_directory(directory)?;
         // Those that a process was writing when it was killed.
-        for entry in fs::read_dir(directory)? {
-            let entry = entry?;
-            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
-                fs::remove_file(entry.path())?;
-            }
+        for name in disk.names(directory)?.iter().filter(|name| name.starts_with(UNFINISHED)) {
+            disk.remove(&directory.join(name))?;
         }
-        Ok(LocalStore { directory: directory.to_owned() })
-    }
-
-    /// Makes the names in the directory durable.
-    fn sync_names(&self) -> io::Result<()> {
-        // Elsewhere than on Unix a directory cannot be opened as a file, and its names are durable with the files.
-        #[cfg(unix)]
-        File::open(&self.directory)?.sync_all()?;
-        Ok(())
+        Ok(LocalStore { disk, directory: directory.to_owned() })
     }
 }
 
@@ -75,36 +65,31 @@ impl CheckpointStore for LocalStore {
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let unfinished = self.directory.join(format!("{UNFINISHED}{name}"));
         let written = (|| {
-            let mut file = File::create(&unfinished)?;
+            let mut file = self.disk.create(&unfinished)?;
             file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&unfinished, self.directory.join(name))?;
-            self.sync_names()
+            file.sync()?;
+            drop(file);
+            self.disk.rename(&unfinished, &self.directory.join(name))?;
+            self.disk.sync_names(&self.directory)
         })();
         if written.is_err() {
             // A disk that is full has room again.
-            let _ = fs::remove_file(&unfinished);
+            let _ = self.disk.remove(&unfinished);
         }
         written
     }
 
     fn get(&self, name: &str) -> io::Result<Vec<u8>> {
-        fs::read(self.directory.join(name))
+        self.disk.read(&self.directory.join(name))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            if !name.starts_with('.') {
-                names.push(name);
-            }
-        }
-        Ok(names)
+        let names = self.disk.names(&self.directory)?;
+        Ok(names.into_iter().filter(|name| !name.starts_with('.')).collect())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        match fs::remove_file(self.directory.join(name)) {
+        match self.disk.remove(&self.directory.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,
         }

@@ -8,8 +8,9 @@ use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pelton_connectors::LocalDisk;
 use pelton_plan::Catalog;
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +67,7 @@ impl Journal {
     /// # Errors
     /// Where it cannot be.
     pub fn open(directory: &Path) -> Result<Journal, Error> {
-        let store = LocalStore::open(directory).map_err(|error| unreadable(directory, &error))?;
+        let store = LocalStore::open(Arc::new(LocalDisk), directory).map_err(|error| unreadable(directory, &error))?;
         Ok(Journal {
             directory: directory.to_owned(),
             store,

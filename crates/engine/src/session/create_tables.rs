@@ -1,4 +1,6 @@
-//! Creates tables that the program itself fills and reads.
+//! Creates tables that the program itself fills, reads or provides.
+
+use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use pelton_data::spelling::identifier;
@@ -11,6 +13,7 @@ use crate::engine::Known;
 use crate::error::Error;
 use crate::pull::PullSink;
 use crate::push::PushSource;
+use crate::simulation::ProvidedTable;
 
 impl Session {
     /// Creates a table that the program writes to. `columns` is the text between the parentheses of `CREATE TABLE`. It replaces a table of the name that the program
@@ -68,6 +71,19 @@ impl Session {
         let (sink, table) = PullSink::new(schema);
         known.program_tables_mut().add_pulled(name, table);
         Ok(sink)
+    }
+
+    /// Creates a table that the program itself provides, for the project's own tests. `columns` are as those of [`Session::push_table`].
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where the columns are invalid, or the table exists.
+    #[doc(hidden)]
+    pub fn provide_table(&self, name: &str, columns: &str, provided: Arc<dyn ProvidedTable>) -> Result<(), Error> {
+        let (table, _) = self.own_table("provided", name, columns)?;
+        let mut known = self.engine().known();
+        add(&mut known, name, table)?;
+        known.program_tables_mut().add_provided(name, provided);
+        Ok(())
     }
 
     /// The columns that a list as in `CREATE TABLE` declares: names, types, and whether they may be NULL.

@@ -155,7 +155,7 @@ impl Session {
             is_insert.then(|| known.job_name(settings.job_name.as_deref(), &written, entry.number)).transpose()
         };
         let name = job_name(&self.engine().known())?;
-        let found = |name| Checkpointed::of(name, statement, &settings);
+        let found = |name| Checkpointed::of(name, statement, (&settings, self.engine().disk()));
         let mut checkpointed = name.as_deref().map(found).transpose()?.flatten();
         let record = self.record(statement, &snapshot, &tables, (&settings, checkpointed.as_ref()));
         let opening = Surroundings { checkpointed: checkpointed.as_ref(), ..surroundings };
