@@ -179,7 +179,9 @@ impl Checkpoints {
             }
             states.push(pieces);
         }
-        let id = self.last_id + 1;
+        // What fails may be there all the same, and must not be taken for the next one.
+        self.last_id += 1;
+        let id = self.last_id;
         let name = match transaction {
             None => manifest::name_of(kind, id),
             Some(_) => manifest::pending_name_of(kind, id),
@@ -200,7 +202,6 @@ impl Checkpoints {
         };
         let text = manifest.to_text();
         self.store.put(&name, text.as_bytes()).map_err(|error| self.error(&name, error))?;
-        self.last_id = id;
         self.pieces_of.insert(name, manifest.pieces());
         Ok(Written { id, state_bytes, bytes_written: bytes_written + text.len() as u64 })
     }
@@ -217,10 +218,8 @@ impl Checkpoints {
             .collect();
         ids.sort_unstable();
         let old = ids.len().saturating_sub(self.retained.max(1));
-        for &id in &ids[..old] {
-            let name = manifest::name_of(CheckpointKind::Checkpoint, id);
-            self.store.remove(&name).map_err(|error| self.error(&name, error))?;
-        }
+        let old_names = ids[..old].iter().map(|&id| manifest::name_of(CheckpointKind::Checkpoint, id));
+        self.remove(&old_names.collect::<Vec<_>>())?;
         let oldest_kept = ids.get(old).copied();
         let is_kept = |name: &String| match manifest::id_of(name) {
             Some((CheckpointKind::Checkpoint, id)) => oldest_kept.is_some_and(|oldest| id >= oldest),
@@ -237,11 +236,18 @@ impl Checkpoints {
             }
         }
         let used: BTreeSet<&String> = self.pieces_of.values().flatten().collect();
-        for unused in names.iter().filter(|name| name.starts_with("state-") && !used.contains(*name)) {
-            self.store.remove(unused).map_err(|error| self.error(unused, error))?;
-            self.pieces.remove(unused);
+        let is_unused = |name: &&String| name.starts_with("state-") && !used.contains(*name);
+        let unused: Vec<String> = names.iter().filter(is_unused).cloned().collect();
+        self.remove(&unused)
+    }
+
+    /// Removes values for good.
+    fn remove(&mut self, names: &[String]) -> Result<(), CheckpointError> {
+        for name in names {
+            self.pieces_of.remove(name);
+            self.pieces.remove(name);
         }
-        Ok(())
+        self.store.remove(names).map_err(|error| self.error("", error))
     }
 
     fn manifest(&self, name: &str) -> Result<Manifest, CheckpointError> {

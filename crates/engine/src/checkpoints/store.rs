@@ -29,11 +29,11 @@ pub trait CheckpointStore: Send + Sync {
     /// Where they cannot be read.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Removes a value, which may not be there.
+    /// Removes values, which may not be there. When this returns they do not come back.
     ///
     /// # Errors
-    /// Where it cannot be removed.
-    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Where one cannot be removed.
+    fn remove(&self, names: &[String]) -> io::Result<()>;
 
     /// What people call it.
     fn place(&self) -> String;
@@ -57,6 +57,8 @@ impl LocalStore {
         for name in disk.names(directory)?.iter().filter(|name| name.starts_with(UNFINISHED)) {
             disk.remove(&directory.join(name))?;
         }
+        // Whoever goes on from what is there must find it again, also where the process that wrote or removed it did not come to this.
+        disk.sync_names(directory)?;
         Ok(LocalStore { disk, directory: directory.to_owned() })
     }
 }
@@ -88,11 +90,14 @@ impl CheckpointStore for LocalStore {
         Ok(names.into_iter().filter(|name| !name.starts_with('.')).collect())
     }
 
-    fn remove(&self, name: &str) -> io::Result<()> {
-        match self.disk.remove(&self.directory.join(name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
+    fn remove(&self, names: &[String]) -> io::Result<()> {
+        for name in names {
+            match self.disk.remove(&self.directory.join(name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
+            }
         }
+        if names.is_empty() { Ok(()) } else { self.disk.sync_names(&self.directory) }
     }
 
     fn place(&self) -> String {
@@ -113,8 +118,8 @@ impl CheckpointStore for ObjectDirectory {
         self.list()
     }
 
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.remove(name)
+    fn remove(&self, names: &[String]) -> io::Result<()> {
+        names.iter().try_for_each(|name| self.remove(name))
     }
 
     fn place(&self) -> String {

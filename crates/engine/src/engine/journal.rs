@@ -167,7 +167,8 @@ impl Journal {
     /// Where that cannot be written.
     pub fn job_ended(&self, name: &str) -> Result<(), Error> {
         let value = JobRecord::value(name);
-        self.store.remove(&value).map_err(|error| unwritable(&self.directory.join(value), &error))
+        let removed = self.store.remove(std::slice::from_ref(&value));
+        removed.map_err(|error| unwritable(&self.directory.join(value), &error))
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {

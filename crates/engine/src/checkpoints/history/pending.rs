@@ -68,8 +68,7 @@ impl Checkpoints {
                 self.complete(kind, id)?;
                 return Ok(self.remove_old()?);
             }
-            self.store.remove(&name).map_err(|error| self.error(&name, error))?;
-            self.pieces_of.remove(&name);
+            self.remove(&[name])?;
         }
         Ok(())
     }
@@ -86,12 +85,9 @@ impl Checkpoints {
     /// Removes pending checkpoints that are complete as well, or behind which there is a complete one.
     pub(super) fn remove_overtaken(&mut self) -> Result<(), CheckpointError> {
         let newest = self.newest_complete()?;
-        for (kind, id) in self.pending()?.into_iter().filter(|&(_, id)| id <= newest) {
-            let name = manifest::pending_name_of(kind, id);
-            self.store.remove(&name).map_err(|error| self.error(&name, error))?;
-            self.pieces_of.remove(&name);
-        }
-        Ok(())
+        let overtaken = self.pending()?.into_iter().filter(|&(_, id)| id <= newest);
+        let names: Vec<String> = overtaken.map(|(kind, id)| manifest::pending_name_of(kind, id)).collect();
+        self.remove(&names)
     }
 
     /// By their numbers.

@@ -37,8 +37,8 @@ impl CheckpointStore for Failing {
         Ok(self.values.lock().unwrap().keys().cloned().collect())
     }
 
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.values.lock().unwrap().remove(name);
+    fn remove(&self, names: &[String]) -> io::Result<()> {
+        names.iter().for_each(|name| drop(self.values.lock().unwrap().remove(name)));
         Ok(())
     }
 
