@@ -4,10 +4,14 @@
 //! Whatever happens, no row is lost, doubled or out of order, a query fails for the reasons that it has, all of them end, and memory is given back.
 //! Workers have no threads ([`ManualWorkers`]) and time stands still unless the seed turns the clock, so that a seed does the same again.
 //!
+//! In [`crash`] a job dies and goes on.
+//!
 //! In reading order: [`kinds`] (what queries ask), [`functions`] (those that fail), [`feed`] (the rows), [`client`] (who reads what comes of them),
 //! [`model`] (what must).
 
 mod client;
+
+pub mod crash;
 
 mod feed;
 

@@ -98,10 +98,7 @@ impl Client {
     }
 
     fn show(&mut self, batch: &RecordBatch) -> Result<(), String> {
-        let columns = batch.columns().iter().map(|column| cast(column, &DataType::Int64));
-        let columns: Vec<_> = columns.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
-        let value = |row: usize| columns.iter().map(|column| column.as_primitive::<Int64Type>().value(row)).collect();
-        self.shown.extend((0..batch.num_rows()).map(value));
+        self.shown.extend(values_of(batch)?);
         Ok(())
     }
 
@@ -157,8 +154,16 @@ impl Client {
     }
 }
 
+/// The values of rows, times in milliseconds.
+pub(super) fn values_of(batch: &RecordBatch) -> Result<Vec<Vec<i64>>, String> {
+    let columns = batch.columns().iter().map(|column| cast(column, &DataType::Int64));
+    let columns: Vec<_> = columns.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let value = |row: usize| columns.iter().map(|column| column.as_primitive::<Int64Type>().value(row)).collect();
+    Ok((0..batch.num_rows()).map(value).collect())
+}
+
 /// Whether all has come that must, or the first of it.
-fn compare(shown: &[Vec<i64>], expected: &Expected, is_whole: bool) -> Result<(), String> {
+pub(super) fn compare(shown: &[Vec<i64>], expected: &Expected, is_whole: bool) -> Result<(), String> {
     let mut left = shown;
     for alike in expected {
         let (now, later) = left.split_at(alike.len().min(left.len()));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow::datatypes::SchemaRef;
 use pelton::{PushSource, Session};
 
 use super::Dice;
@@ -15,7 +16,7 @@ const ROWS_MAX: usize = 120;
 const FAR: i64 = 1 << 40;
 
 /// How far a watermark is behind the rows of its table where it is behind.
-const LAG_MS: i64 = 20;
+pub(super) const LAG_MS: i64 = 20;
 
 /// How much further rows may be behind where some are late.
 const LATE_MS: i64 = 25;
@@ -43,11 +44,7 @@ impl Feed {
     pub fn new(session: &Session, name: &str, kind: Kind, dice: &mut Dice) -> Feed {
         let lag_ms = dice.pick(&[0, LAG_MS]);
         let rows = rows(kind, lag_ms, dice);
-        let columns = format!(
-            "i BIGINT NOT NULL, k BIGINT NOT NULL, d BIGINT NOT NULL, ts TIMESTAMP(3) NOT NULL, WATERMARK FOR ts AS ts - {}",
-            interval(lag_ms)
-        );
-        let source = session.push_table(name, &columns).expect("the table is right");
+        let source = session.push_table(name, &columns(lag_ms)).expect("the table is right");
         Feed { source: Some(source), rows, pushed: 0 }
     }
 
@@ -66,11 +63,7 @@ impl Feed {
         }
         let count = (1 + dice.below(12)).min(self.rows.len() - self.pushed);
         let rows = &self.rows[self.pushed..self.pushed + count];
-        let column = |of: fn(&Row) -> i64| Arc::new(rows.iter().map(of).collect::<Int64Array>());
-        let times = Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.ts)));
-        let columns: Vec<Arc<dyn Array>> = vec![column(|row| row.i), column(|row| row.k), column(|row| row.d), times];
-        let batch = RecordBatch::try_new(source.schema().clone(), columns).expect("the rows fit the table");
-        match source.try_push(batch) {
+        match source.try_push(batch(source.schema(), rows)) {
             Ok(was_taken) => {
                 self.pushed += if was_taken { count } else { 0 };
                 was_taken
@@ -84,8 +77,24 @@ impl Feed {
     }
 }
 
+/// The columns of a table whose watermark is so far behind.
+pub(super) fn columns(lag_ms: i64) -> String {
+    format!(
+        "i BIGINT NOT NULL, k BIGINT NOT NULL, d BIGINT NOT NULL, ts TIMESTAMP(3) NOT NULL, WATERMARK FOR ts AS ts - {}",
+        interval(lag_ms)
+    )
+}
+
+/// Rows of such a table.
+pub(super) fn batch(schema: &SchemaRef, rows: &[Row]) -> RecordBatch {
+    let column = |of: fn(&Row) -> i64| Arc::new(rows.iter().map(of).collect::<Int64Array>());
+    let times = Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.ts)));
+    let columns: Vec<Arc<dyn Array>> = vec![column(|row| row.i), column(|row| row.k), column(|row| row.d), times];
+    RecordBatch::try_new(schema.clone(), columns).expect("the rows fit the table")
+}
+
 /// Rows as they arrive: in the order of their times, as far behind others as the watermark is, or further.
-fn rows(kind: Kind, lag_ms: i64, dice: &mut Dice) -> Vec<Row> {
+pub(super) fn rows(kind: Kind, lag_ms: i64, dice: &mut Dice) -> Vec<Row> {
     let late_ms = if kind.may_have_late_rows() { LATE_MS } else { 0 };
     let behind_ms = dice.pick(&[0, lag_ms, lag_ms + late_ms]);
     let (keys, has_far_keys, step_min) = (dice.pick(&[1, 3, 40]), dice.one_in(3), dice.below(2) as i64);

@@ -116,6 +116,11 @@ impl Kind {
         !matches!(self, Kind::Sessions | Kind::FragileWindows | Kind::DoomedWindows)
     }
 
+    /// Whether its rows depend on the order of those of the input.
+    pub fn needs_one_partition(self) -> bool {
+        matches!(self, Kind::Quotients | Kind::Union | Kind::RowsOfKeys | Kind::Rows | Kind::Over | Kind::OverTime)
+    }
+
     /// The column that says which rows must come in their order. Others may come before or after.
     pub fn lane(self) -> Option<usize> {
         matches!(self, Kind::Union | Kind::SharedWindows | Kind::RowsOfKeys).then_some(0)

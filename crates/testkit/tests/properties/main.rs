@@ -6,6 +6,8 @@ mod adapt;
 
 mod count;
 
+mod crashes;
+
 mod cuts;
 
 mod emission;

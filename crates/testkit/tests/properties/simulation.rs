@@ -8,23 +8,33 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().expect("it is a number"))
 }
 
-#[test]
-fn whatever_happens_no_row_is_lost_doubled_or_out_of_order() {
-    if let Some(seed) = number("PELTON_SIMULATION_SEED") {
-        return drop(simulate(seed).unwrap());
+/// What goes wrong in a simulation.
+pub fn problem(simulate: impl FnOnce() -> Result<Vec<String>, String>) -> Option<String> {
+    let result = catch_unwind(AssertUnwindSafe(simulate));
+    result.unwrap_or_else(|_| Err("the engine panicked".to_owned())).err()
+}
+
+/// Tries 2,000 seeds, or as many as the plural of the variable says; or the one that the variable says, and prints what it tells.
+pub fn no_seed_fails(variable: &str, simulate: impl Fn(u64) -> Result<Vec<String>, String> + Sync) {
+    if let Some(seed) = number(variable) {
+        return println!("{:#?}", simulate(seed).unwrap());
     }
-    let seeds = number("PELTON_SIMULATION_SEEDS").unwrap_or(2_000);
+    let seeds = number(&format!("{variable}S")).unwrap_or(2_000);
     std::thread::scope(|scope| {
         for half in 0..2 {
+            let simulate = &simulate;
             scope.spawn(move || {
                 for seed in (half..seeds).step_by(2) {
-                    let result = catch_unwind(AssertUnwindSafe(|| simulate(seed)));
-                    let problem = result.unwrap_or_else(|_| Err("the engine panicked".to_owned())).err();
-                    assert_eq!(problem, None, "PELTON_SIMULATION_SEED={seed}");
+                    assert_eq!(problem(|| simulate(seed)), None, "{variable}={seed}");
                 }
             });
         }
     });
+}
+
+#[test]
+fn whatever_happens_no_row_is_lost_doubled_or_out_of_order() {
+    no_seed_fails("PELTON_SIMULATION_SEED", simulate);
 }
 
 #[test]
