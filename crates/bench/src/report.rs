@@ -137,22 +137,43 @@ pub struct Amount {
     pub unit: String,
     /// How much.
     pub samples: Samples,
+    /// What it should be.
+    pub goal: Option<Goal>,
+}
+
+/// What an amount should be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Goal {
+    /// So much at most.
+    AtMost(f64),
+    /// So much at least.
+    AtLeast(f64),
 }
 
 impl Amount {
     fn json(&self) -> String {
-        let Amount { bench, case, what, workers, unit, samples } = self;
+        let Amount { bench, case, what, workers, unit, samples, goal } = self;
         let (median, least, most) = (samples.median(), samples.least(), samples.most());
         format!(
             "{{\"bench\":\"{bench}\",\"case\":\"{case}\",\"what\":\"{what}\",\"workers\":{workers},\"unit\":\"{unit}\",\
-             \"amount\":{median:.3},\"amount_min\":{least:.3},\"amount_max\":{most:.3}}}"
+             \"amount\":{median:.3},\"amount_min\":{least:.3},\"amount_max\":{most:.3}{}}}",
+            match goal {
+                None => String::new(),
+                Some(Goal::AtMost(most)) => format!(",\"goal_max\":{most}"),
+                Some(Goal::AtLeast(least)) => format!(",\"goal_min\":{least}"),
+            }
         )
     }
 
     fn text(&self) -> String {
-        let Amount { bench, case, what, workers, unit, samples } = self;
+        let Amount { bench, case, what, workers, unit, samples, goal } = self;
         let (median, least, most) = (samples.median(), samples.least(), samples.most());
-        format!("{bench:<16} {case:<14} {what:<16} {workers} {median:>9.2} {unit} ({least:.2}–{most:.2} {unit})")
+        let goal = match goal {
+            None => String::new(),
+            Some(Goal::AtMost(most)) => format!(", goal ≤ {most} {unit}"),
+            Some(Goal::AtLeast(least)) => format!(", goal ≥ {least} {unit}"),
+        };
+        format!("{bench:<16} {case:<14} {what:<16} {workers} {median:>9.2} {unit} ({least:.2}–{most:.2} {unit}{goal})")
     }
 }
 
