@@ -50,8 +50,8 @@ const QUERIES_BEFORE: usize = 20;
 /// Queries that are counted.
 const QUERIES: usize = 100;
 
-/// What one of them takes at most. Half of what there is now is compiled code.
-const BYTES_MAX: usize = 64 << 10;
+/// What one of them takes at most.
+const BYTES_MAX: usize = 40 << 10;
 
 /// Waits until something is so, for a minute at most.
 fn wait_until(is_so: impl Fn() -> bool) {

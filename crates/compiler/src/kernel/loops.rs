@@ -35,7 +35,8 @@ pub(crate) struct Loop {
     pub(super) reads: Vec<NodeId>,
     /// What it computes, as planned: says why a row failed.
     pub(crate) planned: Vec<Expression>,
-    codes: [OnceLock<Code>; 8],
+    /// Of most kinds of calls there is none: a kernel has several loops, and a process many kernels.
+    codes: [OnceLock<Box<Code>>; 8],
 }
 
 impl Loop {
@@ -51,7 +52,7 @@ impl Loop {
     /// As [`Code::compile`].
     pub(crate) fn compile_for(&self, shared: &Shared, variant: Variant) -> Result<(), CompileError> {
         let code = self.recipe(shared, variant).compile()?;
-        self.slot(variant).get_or_init(|| code);
+        self.slot(variant).get_or_init(|| Box::new(code));
         Ok(())
     }
 
@@ -75,12 +76,13 @@ impl Loop {
         *by_position = true;
     }
 
-    fn slot(&self, variant: Variant) -> &OnceLock<Code> {
+    fn slot(&self, variant: Variant) -> &OnceLock<Box<Code>> {
         &self.codes[usize::from(variant.all_valid) + 2 * usize::from(variant.selected) + 4 * usize::from(variant.asks)]
     }
 
     pub(super) fn code(&self, shared: &Shared, variant: Variant) -> &Code {
         // What compiled once for other calls compiles for these: only whether rows are listed, NULLs looked at, entries asked for, and these in one table differs.
-        self.slot(variant).get_or_init(|| self.recipe(shared, variant).compile().expect("the loop compiled before"))
+        let compiled = || self.recipe(shared, variant).compile().expect("the loop compiled before");
+        self.slot(variant).get_or_init(|| Box::new(compiled()))
     }
 }
