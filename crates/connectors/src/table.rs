@@ -14,6 +14,7 @@ use crate::condition::Conditions;
 use crate::error::ConnectorError;
 use crate::job_transaction::JobTransaction;
 use crate::options::Options;
+use crate::storage::Disk;
 
 /// One use of a table, as a source or as a sink.
 #[derive(Debug, Clone)]
@@ -73,6 +74,8 @@ pub struct CommittingJob {
     pub interval: Option<Duration>,
     /// The transaction of what it writes to Kafka exactly once.
     pub transaction: JobTransaction,
+    /// Where its files and checkpoints are, if these are in no bucket.
+    pub disk: Arc<dyn Disk>,
 }
 
 /// How many characters strings of a type have.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringViewArray};
-use pelton_connectors::{CommittingJob, Host, JobTransaction, TableRequest, open_sink};
+use pelton_connectors::{CommittingJob, Host, JobTransaction, LocalDisk, TableRequest, open_sink};
 use support::{Directory, options, read, request, restored, rows, schema};
 
 /// A table of a column of numbers in a directory, whose job has checkpoints if it has a name.
@@ -18,6 +18,7 @@ fn numbers(directory: &Directory, job: &str, pairs: &[&str]) -> TableRequest {
         name: job.into(),
         interval: None,
         transaction: JobTransaction::default(),
+        disk: Arc::new(LocalDisk),
     });
     let host = Host { committed_by, ..Host::default() };
     TableRequest { host, ..request(schema("n BIGINT"), options(path.to_str().unwrap(), pairs)) }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use pelton_connectors::{
-    CommittingJob, Host, JobTransaction, ObjectDirectory, TableRequest, declared, open_sink, open_source,
+    CommittingJob, Host, JobTransaction, LocalDisk, ObjectDirectory, TableRequest, declared, open_sink, open_source,
 };
 use pelton_runtime::source::{Position, Read, Source};
 use support::moto::{Server, server, strict_server};
@@ -28,6 +28,7 @@ fn table(endpoint: &str, path: &str, job: &str, pairs: &[&str]) -> TableRequest 
         name: job.into(),
         interval: None,
         transaction: JobTransaction::default(),
+        disk: Arc::new(LocalDisk),
     });
     let host = Host { committed_by, ..Host::default() };
     TableRequest { host, ..request(schema("n BIGINT"), options(path, &[&keys, pairs].concat())) }

@@ -1,14 +1,11 @@
 //! One file of a job that has checkpoints. It gets its name at the end; until then a checkpoint says how many of its bytes count.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use pelton_runtime::sink::{Sink, SinkError};
 
 use super::files::problem;
-use super::part::{Part, is_left_behind, resumed};
+use super::part::{Part, resumed};
 use super::part_file::{Publication, temporary};
 use super::sink::file_target;
 use crate::ConnectorError;
@@ -21,7 +18,7 @@ const COMPLETE: &str = "complete";
 
 /// A file.
 pub(super) struct CommittedFile {
-    path: PathBuf,
+    location: Location,
     format: Format,
     schema: SchemaRef,
     stage: Stage,
@@ -38,26 +35,26 @@ enum Stage {
 }
 
 impl CommittedFile {
-    pub fn new(path: &Path, format: &Format, schema: &SchemaRef) -> CommittedFile {
+    pub fn new(location: &Location, format: &Format, schema: &SchemaRef) -> CommittedFile {
         let stage = Stage::Unopened { resumed_at: None };
-        CommittedFile { path: path.to_owned(), format: format.clone(), schema: schema.clone(), stage }
+        CommittedFile { location: location.clone(), format: format.clone(), schema: schema.clone(), stage }
     }
 
     fn error(&self, problem: impl ToString) -> SinkError {
-        SinkError { place: self.path.to_string_lossy().into_owned(), problem: problem.to_string() }
+        SinkError { place: self.location.to_string(), problem: problem.to_string() }
     }
 
     /// Opens the file where it is not open.
     fn part(&mut self) -> Result<&mut Part, SinkError> {
         if let Stage::Unopened { resumed_at } = self.stage {
             let target = match resumed_at {
-                Some(bytes) => resumed(&self.path, bytes).map_err(|error| problem(&error)),
+                Some(bytes) => resumed(&self.location, bytes).map_err(|error| problem(&error)),
                 None => {
                     let place = |error: ConnectorError| match error {
                         ConnectorError::Place { problem, .. } => problem,
                         other => other.to_string(),
                     };
-                    file_target(&self.path, &self.format, &self.schema).map_err(place)
+                    file_target(&self.location, &self.format, &self.schema).map_err(place)
                 }
             };
             let target = target.map_err(|problem| self.error(problem))?;
@@ -72,7 +69,7 @@ impl CommittedFile {
 
     /// Whether what was written of it is of use before its end.
     fn is_plain_text(&self) -> bool {
-        matches!(self.format, Format::Text(_)) && Compression::of(&self.path) == Compression::None
+        matches!(self.format, Format::Text(_)) && Compression::of(self.location.path()) == Compression::None
     }
 }
 
@@ -102,7 +99,8 @@ impl Sink for CommittedFile {
     }
 
     fn prepare_end(&mut self) -> Result<Option<String>, SinkError> {
-        let has_nothing_new = matches!(self.stage, Stage::Unopened { resumed_at: None }) && self.path.exists();
+        let has_nothing_new = matches!(self.stage, Stage::Unopened { resumed_at: None })
+            && self.location.disk().size(self.location.path()).is_ok();
         if !has_nothing_new && !matches!(self.stage, Stage::Closed) {
             self.part()?.close(true)?;
             self.stage = Stage::Closed;
@@ -112,7 +110,7 @@ impl Sink for CommittedFile {
 
     fn commit(&mut self, prepared: &str) -> Result<(), SinkError> {
         if prepared == COMPLETE {
-            let published = Publication::Rename.publish(&Location::local(&self.path));
+            let published = Publication::Rename.publish(&self.location);
             return published.map_err(|error| self.error(problem(&error)));
         }
         if let Stage::Unopened { resumed_at } = &mut self.stage {
@@ -124,11 +122,11 @@ impl Sink for CommittedFile {
     }
 
     fn recover(&mut self) -> Result<(), SinkError> {
-        let temporary = temporary(&self.path);
+        let (disk, temporary) = (self.location.disk(), temporary(self.location.path()));
         match self.stage {
             Stage::Unopened { resumed_at: Some(_) } => self.part().map(drop),
-            Stage::Unopened { resumed_at: None } if is_left_behind(&temporary) => {
-                fs::remove_file(&temporary).map_err(|error| self.error(problem(&error)))
+            Stage::Unopened { resumed_at: None } if disk.is_left_behind(&temporary) => {
+                disk.remove(&temporary).map_err(|error| self.error(problem(&error)))
             }
             _ => Ok(()),
         }

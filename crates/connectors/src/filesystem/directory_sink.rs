@@ -7,7 +7,6 @@
 //! A part that is an object ends with each checkpoint: its bytes are uploaded then, and the upload is completed when the checkpoint is. Uploads that are never completed stay unseen.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -217,7 +216,7 @@ impl DirectorySink {
             lines.push(Prepared::Open(bytes, name.to_string_lossy().into_owned()));
         }
         let directories = self.directories_of(&lines);
-        self.input(directories.iter().try_for_each(|directory| sync_names(directory)))?;
+        self.sync_names(&directories)?;
         Ok(prepared::to_text(&lines))
     }
 
@@ -231,6 +230,12 @@ impl DirectorySink {
             directories.extend(above.map(|above| self.layout.directory.path().join(above)));
         }
         directories
+    }
+
+    /// Makes the names of files in directories durable.
+    fn sync_names(&self, directories: &BTreeSet<PathBuf>) -> Result<(), SinkError> {
+        let disk = self.layout.directory.disk();
+        self.input(directories.iter().try_for_each(|directory| disk.sync_names(directory)))
     }
 
     /// Ends the parts of partitions that are complete.
@@ -250,7 +255,7 @@ impl DirectorySink {
         let file = self.layout.directory.join(partition).join(&commits.policy.success_file);
         let written = match file.bucket() {
             Some(bucket) => bucket.put_empty(&file.key()),
-            None => File::create(file.path()).map(drop),
+            None => file.disk().create(file.path()).map(drop),
         };
         written.map_err(|error| SinkError { place: file.to_string(), problem: problem(&error) })
     }
@@ -265,7 +270,7 @@ impl DirectorySink {
 
     /// Goes on with a part of which so many bytes count.
     fn resume(&mut self, bytes: u64, name: &str) -> Result<(), SinkError> {
-        let target = resumed(self.layout.directory.join(name).path(), bytes);
+        let target = resumed(&self.layout.directory.join(name), bytes);
         let failed = |problem: String| self.error(format!("the part {name} of a checkpoint: {problem}"));
         let target = target.map_err(|error| failed(problem(&error)))?;
         let part = Part::new(target, &self.layout.format, &self.layout.schema);
@@ -284,13 +289,7 @@ fn now_ms() -> i64 {
 
 /// Makes a directory. Objects need none.
 fn make_directory(directory: &Location) -> io::Result<()> {
-    if directory.bucket().is_some() { Ok(()) } else { fs::create_dir_all(directory.path()) }
-}
-
-/// Makes the names of a directory's files durable.
-fn sync_names(directory: &Path) -> io::Result<()> {
-    // Elsewhere than on Unix a directory cannot be opened as a file, and names are durable with the files.
-    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+    if directory.bucket().is_some() { Ok(()) } else { directory.disk().make_directory(directory.path()) }
 }
 
 impl Sink for DirectorySink {
@@ -370,13 +369,13 @@ impl Sink for DirectorySink {
             }
         }
         let directories = self.directories_of(&lines);
-        self.input(directories.iter().try_for_each(|directory| sync_names(directory)))
+        self.sync_names(&directories)
     }
 
     fn recover(&mut self) -> Result<(), SinkError> {
         let Layout { directory, job, keys, .. } = &self.layout;
         let left_behind = left_behind(directory, job.as_deref().unwrap_or_default(), keys.is_some());
-        self.input(left_behind.and_then(|parts| parts.iter().try_for_each(fs::remove_file)))
+        self.input(left_behind.and_then(|parts| parts.iter().try_for_each(|part| directory.disk().remove(part))))
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {

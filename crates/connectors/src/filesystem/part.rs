@@ -1,13 +1,10 @@
 //! A file that is being written.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread;
-use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::compute::{CastOptions, cast_with_options};
@@ -255,16 +252,9 @@ fn written_field(field: &FieldRef) -> FieldRef {
 }
 
 /// A file that is not complete and of which so many bytes count: rows go behind these.
-pub(super) fn resumed(path: &Path, bytes: u64) -> io::Result<Target> {
-    let temporary = temporary(path);
-    let mut file = OpenOptions::new().write(true).open(&temporary)?;
-    lock(&file);
-    if file.metadata()?.len() < bytes {
-        return Err(io::Error::other(format!("has fewer than the {bytes} bytes that a checkpoint counts on")));
-    }
-    file.set_len(bytes)?;
-    file.seek(SeekFrom::End(0))?;
-    Ok(Target { location: Location::local(path), file: PartFile::of_file(file), has_rows: bytes > 0 })
+pub(super) fn resumed(location: &Location, bytes: u64) -> io::Result<Target> {
+    let file = location.disk().reopen(&temporary(location.path()), bytes)?;
+    Ok(Target { location: location.clone(), file: PartFile::of_file(file), has_rows: bytes > 0 })
 }
 
 /// A new part of a directory, of a number from `first` on. Another query may be writing to the directory: whoever creates the temporary file has the number.
@@ -280,17 +270,13 @@ pub(super) fn new_part(directory: &Location, job: &str, extension: &str, first: 
         return Ok(Target { location, file, has_rows: false });
     }
     for number in first.. {
-        let path = directory.path().join(format!("{}{number}.{extension}", prefix(job)));
-        let temporary = temporary(&path);
-        if path.exists() {
+        let location = directory.join(format!("{}{number}.{extension}", prefix(job)));
+        let (disk, path) = (location.disk(), location.path());
+        if disk.size(path).is_ok() {
             continue;
         }
-        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
-            Ok(file) => {
-                lock(&file);
-                let file = PartFile::of_file(file);
-                return Ok(Target { location: Location::local(path), file, has_rows: false });
-            }
+        match disk.create_new(&temporary(path)) {
+            Ok(file) => return Ok(Target { file: PartFile::of_file(file), location, has_rows: false }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -314,37 +300,17 @@ pub(super) fn left_behind(directory: &Location, job: &str, has_partitions: bool)
         return Ok(left);
     }
     let prefix = format!(".{}", prefix(job));
-    for entry in fs::read_dir(directory.path())? {
-        let path = entry?.path();
-        let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
-        if name.starts_with(&prefix) && name.ends_with(UNFINISHED) && is_left_behind(&path) {
-            left.push(path);
-        } else if has_partitions && name.contains('=') && path.is_dir() {
-            left.extend(left_behind(&Location::local(path), job, true)?);
+    let disk = directory.disk();
+    for name in disk.names(directory.path())? {
+        let below = directory.join(&name);
+        if name.starts_with(&prefix) && name.ends_with(UNFINISHED) && disk.is_left_behind(below.path()) {
+            left.push(below.path().to_owned());
+        } else if has_partitions && name.contains('=') && disk.size(below.path()).is_err() {
+            left.extend(left_behind(&below, job, true)?);
         }
     }
     left.sort();
     Ok(left)
-}
-
-/// Locks a file as long as it is open, also where its process is killed. A file system without locks has no file that is known to be left behind.
-pub(super) fn lock(file: &File) {
-    for _ in 0..LOCK_ATTEMPTS_MAX {
-        match file.try_lock() {
-            // Another writer holds the lock for the moment in which it looks whether the file was left behind.
-            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
-            Ok(()) | Err(TryLockError::Error(_)) => return,
-        }
-    }
-}
-
-/// How often a lock is tried that another writer holds for a moment, and how long is waited between.
-const LOCK_ATTEMPTS_MAX: usize = 1_000;
-const LOCK_PAUSE: Duration = Duration::from_millis(1);
-
-/// Whether nobody has a file open that was not finished.
-pub(super) fn is_left_behind(temporary: &Path) -> bool {
-    File::open(temporary).is_ok_and(|file| file.try_lock().is_ok())
 }
 
 /// A file of bytes, compressed as its name tells.

@@ -1,13 +1,12 @@
 //! Where the bytes of a part go: to a file under a temporary name, or to an object whose upload is not complete.
 
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::storage::Location;
 use crate::storage::s3::Upload;
+use crate::storage::{DiskFile, Location};
 
 /// What the name of a file ends with that is not complete.
 pub(super) const UNFINISHED: &str = ".inprogress";
@@ -19,7 +18,7 @@ pub(super) struct PartFile {
 }
 
 enum Kind {
-    File(File),
+    File(Box<dyn DiskFile>),
     Upload(Box<Upload>),
 }
 
@@ -33,7 +32,7 @@ pub(super) enum Publication {
 }
 
 impl PartFile {
-    pub(super) fn of_file(file: File) -> PartFile {
+    pub(super) fn of_file(file: Box<dyn DiskFile>) -> PartFile {
         PartFile { kind: Kind::File(file), written: Arc::default() }
     }
 
@@ -49,7 +48,7 @@ impl PartFile {
     /// Bytes that it has already.
     pub(super) fn size(&self) -> io::Result<u64> {
         match &self.kind {
-            Kind::File(file) => Ok(file.metadata()?.len()),
+            Kind::File(file) => file.size(),
             Kind::Upload(_) => Ok(0),
         }
     }
@@ -57,7 +56,7 @@ impl PartFile {
     /// Makes the bytes of a file durable, and returns how many these are.
     pub(super) fn sync(&self) -> io::Result<u64> {
         match &self.kind {
-            Kind::File(file) => file.sync_all().and_then(|()| self.size()),
+            Kind::File(file) => file.sync().and_then(|()| self.size()),
             Kind::Upload(_) => unreachable!("an object is of no use before its end"),
         }
     }
@@ -67,7 +66,7 @@ impl PartFile {
         match &mut self.kind {
             Kind::File(file) => {
                 if is_durable {
-                    file.sync_all()?;
+                    file.sync()?;
                 }
                 Ok(Publication::Rename)
             }
@@ -102,10 +101,13 @@ impl Publication {
             (Publication::CompleteUpload(_), None) => {
                 Err(io::Error::other("was uploaded to S3, and the table is on this machine now"))
             }
-            (Publication::Rename, None) => match fs::rename(temporary(location.path()), location.path()) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound && location.path().exists() => Ok(()),
-                renamed => renamed,
-            },
+            (Publication::Rename, None) => {
+                let (disk, path) = (location.disk(), location.path());
+                match disk.rename(&temporary(path), path) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && disk.size(path).is_ok() => Ok(()),
+                    renamed => renamed,
+                }
+            }
             (Publication::Rename, Some(_)) => {
                 Err(io::Error::other("was written on this machine, and the table is in S3 now"))
             }
@@ -123,6 +125,6 @@ pub(super) fn temporary(path: &Path) -> PathBuf {
 pub(super) fn remove_unfinished(location: &Location) {
     if location.bucket().is_none() {
         // The query failed already; a hidden file that stays behind is not worth hiding its error for.
-        let _ = fs::remove_file(temporary(location.path()));
+        let _ = location.disk().remove(&temporary(location.path()));
     }
 }

@@ -5,8 +5,8 @@
 //! Parquet file has no use before its end. A file that was not finished is removed. While it is written it is locked, so that one which a killed process
 //! has left can be told from one that is being written.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use arrow::array::RecordBatch;
@@ -17,7 +17,7 @@ use pelton_runtime::sink::{Sink, SinkError};
 use super::committed_file::CommittedFile;
 use super::directory_sink::{DirectorySink, Layout};
 use super::files::{PATH_PATTERN, problem};
-use super::part::{Part, Target, is_left_behind, lock};
+use super::part::{Part, Target};
 use super::part_file::{PartFile, temporary};
 use super::partition_commit::CommitPolicy;
 use super::partition_keys::{DEFAULT_NAME, PartitionKeys};
@@ -35,6 +35,10 @@ use crate::{ConnectorError, Open, TableRequest};
 pub(super) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Result<Open<'a, dyn Sink>, ConnectorError> {
     let path = options.required("path", "/data/result.csv")?;
     let location = Location::of(path, options)?;
+    let location = match &request.host.committed_by {
+        Some(job) => location.on(&job.disk),
+        None => location,
+    };
     let named = format_of_path(path);
     let format = Format::new(options, named)?;
     // These concern reading only, of the same table.
@@ -76,13 +80,12 @@ fn open_file(request: &TableRequest, location: &Location, format: &Format) -> Re
         return Ok(Box::new(FileSink(Part::new(target, format, &request.schema)?)));
     }
     check_kind(location, true)?;
-    let path = location.path();
-    make_directory(path.parent().unwrap_or(Path::new("")))?;
+    make_directory(location)?;
     if request.host.committed_by.is_some() {
-        check_rows(path, format, &request.schema)?;
-        return Ok(Box::new(CommittedFile::new(path, format, &request.schema)));
+        check_rows(location, format, &request.schema)?;
+        return Ok(Box::new(CommittedFile::new(location, format, &request.schema)));
     }
-    let target = file_target(path, format, &request.schema)?;
+    let target = file_target(location, format, &request.schema)?;
     Ok(Box::new(FileSink(Part::new(target, format, &request.schema)?)))
 }
 
@@ -131,16 +134,22 @@ fn check_columns(request: &TableRequest, format: &Format) -> Result<(), Connecto
     Ok(())
 }
 
-fn make_directory(directory: &Path) -> Result<(), ConnectorError> {
+/// Makes the directory that a file is in.
+fn make_directory(location: &Location) -> Result<(), ConnectorError> {
+    let directory = location.path().parent().unwrap_or(Path::new(""));
     if directory.as_os_str().is_empty() {
         return Ok(());
     }
-    fs::create_dir_all(directory).map_err(|error| ConnectorError::place(directory.to_string_lossy(), problem(&error)))
+    location
+        .disk()
+        .make_directory(directory)
+        .map_err(|error| ConnectorError::place(directory.to_string_lossy(), problem(&error)))
 }
 
 /// Whether a file has rows, behind which others can be written.
-fn check_rows(path: &Path, format: &Format, schema: &Schema) -> Result<bool, ConnectorError> {
-    let has_rows = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
+fn check_rows(location: &Location, format: &Format, schema: &Schema) -> Result<bool, ConnectorError> {
+    let path = location.path();
+    let has_rows = location.disk().size(path).is_ok_and(|bytes| bytes > 0);
     let grows_not = match format {
         Format::Text(_) => None,
         Format::Parquet { .. } => Some("a Parquet file"),
@@ -159,15 +168,16 @@ fn check_rows(path: &Path, format: &Format, schema: &Schema) -> Result<bool, Con
 }
 
 /// A file of this name, behind the rows that are in it.
-pub(super) fn file_target(path: &Path, format: &Format, schema: &Schema) -> Result<Target, ConnectorError> {
+pub(super) fn file_target(location: &Location, format: &Format, schema: &Schema) -> Result<Target, ConnectorError> {
+    let (disk, path) = (location.disk(), location.path());
     let temporary = temporary(path);
     let place = |error: io::Error| {
         ConnectorError::place(path.to_string_lossy(), format!("cannot be written: {}", problem(&error)))
     };
-    let has_rows = check_rows(path, format, schema)?;
-    let mut file = match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+    let has_rows = check_rows(location, format, schema)?;
+    let mut file = match disk.create_new(&temporary) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let problem = match is_left_behind(&temporary) {
+            let problem = match disk.is_left_behind(&temporary) {
                 true => "was left by an INSERT that was killed, and may have rows of it; remove or rename it",
                 false => "is being written by another INSERT; wait for its end, or name another file",
             };
@@ -175,12 +185,11 @@ pub(super) fn file_target(path: &Path, format: &Format, schema: &Schema) -> Resu
         }
         opened => opened.map_err(place)?,
     };
-    lock(&file);
-    if has_rows && let Err(error) = copy_rows(path, &mut file) {
-        let _ = fs::remove_file(&temporary);
+    if has_rows && let Err(error) = copy_rows(location, &mut file) {
+        let _ = disk.remove(&temporary);
         return Err(place(error));
     }
-    Ok(Target { location: Location::local(path), file: PartFile::of_file(file), has_rows })
+    Ok(Target { location: location.clone(), file: PartFile::of_file(file), has_rows })
 }
 
 /// Rows go to ordinary files: a file gets its name when its last row is written, which neither a pipe nor a device can.
@@ -227,15 +236,19 @@ fn check_header(path: &Path, format: &Format, schema: &Schema) -> Result<(), Con
 }
 
 /// Copies the rows that are in a file, and ends the last of them.
-fn copy_rows(path: &Path, to: &mut File) -> io::Result<()> {
-    let mut rows = File::open(path)?;
-    io::copy(&mut rows, to)?;
-    let mut last = [b'\n'];
-    if Compression::of(path) == Compression::None {
-        rows.seek(SeekFrom::End(-1))?;
-        rows.read_exact(&mut last)?;
+fn copy_rows(location: &Location, to: &mut dyn Write) -> io::Result<()> {
+    let mut rows = location.disk().open(location.path())?;
+    let (mut chunk, mut last) = (vec![0; 64 << 10], b'\n');
+    loop {
+        match rows.read(&mut chunk)? {
+            0 => break,
+            count => {
+                to.write_all(&chunk[..count])?;
+                last = chunk[count - 1];
+            }
+        }
     }
-    if last == *b"\n" { Ok(()) } else { to.write_all(b"\n") }
+    if last == b'\n' || Compression::of(location.path()) != Compression::None { Ok(()) } else { to.write_all(b"\n") }
 }
 
 /// What the names of its files end with.

@@ -1,9 +1,11 @@
 //! The file system of this machine, as far as checkpoints and files of rows depend on what outlives a crash.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 /// A file system. A simulation has one that loses what was not made durable.
 pub trait Disk: fmt::Debug + Send + Sync {
@@ -19,17 +21,38 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Where it is not there, or cannot be read.
     fn names(&self, directory: &Path) -> io::Result<Vec<String>>;
 
-    /// All bytes of a file.
+    /// Opens a file to read it.
     ///
     /// # Errors
     /// Where it is not there, or cannot be read.
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
 
     /// Makes an empty file, in the place of one that is there. Its name may be lost before [`Disk::sync_names`], as those that [`Disk::rename`] and [`Disk::remove`] change.
     ///
     /// # Errors
     /// Where it cannot be made.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Makes an empty file that is not there, and locks it as long as it is open.
+    ///
+    /// # Errors
+    /// Where it is there ([`io::ErrorKind::AlreadyExists`]), or cannot be made.
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Opens a file of which so many bytes count, to write behind these, and locks it as long as it is open.
+    ///
+    /// # Errors
+    /// Where it is not there, has fewer bytes, or cannot be opened.
+    fn reopen(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Whether a file is there that nobody has open to write it.
+    fn is_left_behind(&self, path: &Path) -> bool;
+
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    /// Where it is not there, or is no ordinary file.
+    fn size(&self, path: &Path) -> io::Result<u64>;
 
     /// Gives a file another name in the same directory, in the place of one that has it.
     ///
@@ -57,6 +80,12 @@ pub trait DiskFile: Write + Send {
     /// # Errors
     /// Where that fails.
     fn sync(&self) -> io::Result<()>;
+
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// Where these are not known.
+    fn size(&self) -> io::Result<u64>;
 }
 
 /// That of the machine.
@@ -84,12 +113,38 @@ impl Disk for LocalDisk {
         fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     }
 
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        fs::read(path)
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(File::open(path)?))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(File::create(path)?))
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        lock(&file);
+        Ok(Box::new(file))
+    }
+
+    fn reopen(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        lock(&file);
+        if file.metadata()?.len() < bytes {
+            return Err(io::Error::other(format!("has fewer than the {bytes} bytes that a checkpoint counts on")));
+        }
+        file.set_len(bytes)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Box::new(file))
+    }
+
+    fn is_left_behind(&self, path: &Path) -> bool {
+        File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+    }
+
+    fn size(&self, path: &Path) -> io::Result<u64> {
+        let metadata = fs::metadata(path)?;
+        if metadata.is_file() { Ok(metadata.len()) } else { Err(io::Error::other("is no ordinary file")) }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -110,4 +165,23 @@ impl DiskFile for File {
     fn sync(&self) -> io::Result<()> {
         self.sync_all()
     }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
 }
+
+/// Locks a file as long as it is open, also where its process is killed. A file system without locks has no file that is known to be left behind.
+fn lock(file: &File) {
+    for _ in 0..LOCK_ATTEMPTS_MAX {
+        match file.try_lock() {
+            // Another writer holds the lock for the moment in which it looks whether the file was left behind.
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
+            Ok(()) | Err(TryLockError::Error(_)) => return,
+        }
+    }
+}
+
+/// How often a lock is tried that another writer holds for a moment, and how long is waited between.
+const LOCK_ATTEMPTS_MAX: usize = 1_000;
+const LOCK_PAUSE: Duration = Duration::from_millis(1);

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::ConnectorError;
 use crate::options::Options;
@@ -49,6 +50,8 @@ pub(crate) struct Location {
     /// On this machine, or within the bucket.
     path: PathBuf,
     bucket: Option<Bucket>,
+    /// Where it is written to, if it is in no bucket.
+    disk: Arc<dyn Disk>,
 }
 
 /// The name of a bucket, and a path within it, where a path names these.
@@ -69,7 +72,7 @@ impl Location {
                 let problem = format!("must have the name of a bucket, as in s3://bucket/path, not '{path}'");
                 return Err(ConnectorError::option("path", problem));
             }
-            return Ok(Location { path: key.into(), bucket: Some(Bucket::new(bucket, options)?) });
+            return Ok(Location { bucket: Some(Bucket::new(bucket, options)?), ..Location::local(key) });
         }
         let local = path.strip_prefix("file://").unwrap_or(path);
         match local.split_once("://") {
@@ -83,7 +86,17 @@ impl Location {
 
     /// A file or directory of this machine.
     pub(crate) fn local(path: impl Into<PathBuf>) -> Location {
-        Location { path: path.into(), bucket: None }
+        Location { path: path.into(), bucket: None, disk: Arc::new(LocalDisk) }
+    }
+
+    /// The same on another disk, if it is in no bucket.
+    pub(crate) fn on(self, disk: &Arc<dyn Disk>) -> Location {
+        Location { disk: disk.clone(), ..self }
+    }
+
+    /// Where it is written to, if it is in no bucket.
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
     }
 
     /// Its path: on this machine, or within its bucket.
@@ -103,12 +116,12 @@ impl Location {
 
     /// What is below it by that name.
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> Location {
-        Location { path: self.path.join(name), bucket: self.bucket.clone() }
+        self.with_path(self.path.join(name))
     }
 
     /// Another path in the same bucket or on the same machine.
     pub(crate) fn with_path(&self, path: impl Into<PathBuf>) -> Location {
-        Location { path: path.into(), bucket: self.bucket.clone() }
+        Location { path: path.into(), ..self.clone() }
     }
 }
 

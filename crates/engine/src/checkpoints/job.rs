@@ -32,6 +32,8 @@ pub(crate) struct Checkpointed {
     /// In which it writes rows to Kafka exactly once.
     pub transaction: JobTransaction,
     restore_from: Option<RestoreFrom>,
+    /// Where its files are, and its checkpoints, if these are in no bucket.
+    disk: Arc<dyn Disk>,
     /// The one that it goes on from, with its number as text.
     manifest: Option<(String, Manifest)>,
     /// Whether that may be one of another program, of which it keeps what it has as well.
@@ -80,6 +82,7 @@ impl Checkpointed {
             recovers: settings.restore_from.is_some(),
             transaction: JobTransaction::default(),
             restore_from: settings.restore_from.clone(),
+            disk: disk.clone(),
             manifest: None,
             is_altered: false,
         };
@@ -118,7 +121,12 @@ impl Checkpointed {
 
     /// For its tables.
     pub fn committing(&self) -> CommittingJob {
-        CommittingJob { name: self.name.clone(), interval: self.interval, transaction: self.transaction.clone() }
+        CommittingJob {
+            name: self.name.clone(),
+            interval: self.interval,
+            transaction: self.transaction.clone(),
+            disk: self.disk.clone(),
+        }
     }
 
     /// The checkpoint that it goes on from.

@@ -1,6 +1,6 @@
 //! Where checkpoints are kept: named values, each written once.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -82,7 +82,10 @@ impl CheckpointStore for LocalStore {
     }
 
     fn get(&self, name: &str) -> io::Result<Vec<u8>> {
-        self.disk.read(&self.directory.join(name))
+        let path = self.directory.join(name);
+        let mut bytes = Vec::with_capacity(self.disk.size(&path)? as usize);
+        self.disk.open(&path)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {

@@ -3,9 +3,9 @@
 //! Bytes are durable when their file was synchronized, and names when their directory was. When power is lost, of all that was not any part may be there: bytes up to some
 //! place, zeros in the place of others, and any of the changes of names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,6 +28,8 @@ struct State {
     /// By their numbers.
     files: BTreeMap<u64, FileState>,
     files_made: u64,
+    /// Those that are locked, by whoever has them open.
+    locked: BTreeSet<u64>,
 }
 
 #[derive(Default)]
@@ -118,6 +120,13 @@ impl SimulatedDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The names and bytes of files in a directory, which may not be there.
+    pub fn files(&self, directory: &str) -> Vec<(String, Vec<u8>)> {
+        let state = self.state();
+        let Some(directory) = state.directories.get(Path::new(directory)) else { return Vec::new() };
+        directory.names.iter().map(|(name, file)| (name.clone(), state.files[file].bytes.clone())).collect()
+    }
+
     /// The machine has lost power.
     pub fn lose_power(&self, dice: &mut Dice) {
         let state = &mut *self.state();
@@ -128,6 +137,13 @@ impl SimulatedDisk {
             directory.durable = names;
         }
         state.files.values_mut().for_each(|file| file.lose(dice));
+    }
+}
+
+impl SimulatedDisk {
+    fn opened(&self, number: u64) -> Box<dyn DiskFile> {
+        self.state().locked.insert(number);
+        Box::new(SimulatedFile { disk: self.clone(), number })
     }
 }
 
@@ -157,10 +173,10 @@ impl Disk for SimulatedDisk {
         Ok(self.state().directory(directory)?.names.keys().cloned().collect())
     }
 
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
         self.power.reads()?;
         let state = self.state();
-        Ok(state.files[&state.file(path)?].bytes.clone())
+        Ok(Box::new(Cursor::new(state.files[&state.file(path)?].bytes.clone())))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -174,7 +190,43 @@ impl Disk for SimulatedDisk {
             state.files_made += 1;
         }
         drop(state);
-        outcome.told(Box::new(SimulatedFile { disk: self.clone(), number }))
+        outcome.told(number)?;
+        Ok(self.opened(number))
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let found = self.state().file(path);
+        match found {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => self.create(path),
+        }
+    }
+
+    fn reopen(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+        let outcome = self.power.outcome();
+        let mut state = self.state();
+        let number = state.file(path)?;
+        let file = state.files.get_mut(&number).expect("it was made");
+        if (file.bytes.len() as u64) < bytes {
+            return Err(io::Error::other("bytes are gone that a checkpoint counts on"));
+        }
+        if outcome.has_effect() {
+            file.bytes.truncate(bytes as usize);
+        }
+        drop(state);
+        outcome.told(number)?;
+        Ok(self.opened(number))
+    }
+
+    fn is_left_behind(&self, path: &Path) -> bool {
+        let state = self.state();
+        state.file(path).is_ok_and(|file| !state.locked.contains(&file))
+    }
+
+    fn size(&self, path: &Path) -> io::Result<u64> {
+        self.power.reads()?;
+        let state = self.state();
+        Ok(state.files[&state.file(path)?].bytes.len() as u64)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -246,5 +298,15 @@ impl DiskFile for SimulatedFile {
             file.durable.clone_from(&file.bytes);
         }
         outcome.told(())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.disk.state().files[&self.number].bytes.len() as u64)
+    }
+}
+
+impl Drop for SimulatedFile {
+    fn drop(&mut self) {
+        self.disk.state().locked.remove(&self.number);
     }
 }
