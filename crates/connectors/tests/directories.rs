@@ -146,6 +146,35 @@ fn a_file_of_lines_goes_on_behind_checkpoints_and_after_a_failure() {
 }
 
 #[test]
+fn a_complete_file_does_not_get_rows_that_a_later_run_has_not_committed() {
+    let directory = Directory::new();
+    let path = directory.path().join("out.csv");
+    let table =
+        TableRequest { options: options(path.to_str().unwrap(), &["format=csv"]), ..numbers(&directory, "it", &[]) };
+    let content = || fs::read_to_string(&path).unwrap();
+    let mut first = open_sink(&table).unwrap();
+    first.write(&batch(0, 2)).unwrap();
+    let complete = first.prepare_end().unwrap().unwrap();
+    first.commit(&complete).unwrap();
+    drop(first);
+    // Each run goes on behind its rows. One of them dies.
+    let go_on = || {
+        let mut sink = open_sink(&table).unwrap();
+        sink.commit(&complete).unwrap();
+        sink.recover().unwrap();
+        assert_eq!(content(), "0\n1\n");
+        sink.write(&batch(2, 1)).unwrap();
+        sink
+    };
+    go_on().prepare().unwrap();
+    let mut last = go_on();
+    let complete = last.prepare_end().unwrap().unwrap();
+    last.commit(&complete).unwrap();
+    last.finish().unwrap();
+    assert_eq!(content(), "0\n1\n2\n");
+}
+
+#[test]
 fn a_parquet_file_ends_with_each_checkpoint() {
     let directory = Directory::new();
     let table = numbers(&directory, "it", &["format=parquet", "sink.rolling-policy.rollover-interval=1 h"]);

@@ -1,5 +1,7 @@
 //! One file of a job that has checkpoints. It gets its name at the end; until then a checkpoint says how many of its bytes count.
 
+use std::path::Path;
+
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use pelton_runtime::sink::{Sink, SinkError};
@@ -13,8 +15,8 @@ use crate::format::Format;
 use crate::format::compression::Compression;
 use crate::storage::Location;
 
-/// What a checkpoint says of a file that is complete. A job that goes on from there writes behind its rows.
-const COMPLETE: &str = "complete";
+/// What a checkpoint says of a file that is complete, in front of its bytes. A job that goes on from there writes behind its rows, in a copy of it.
+const COMPLETE: &str = "complete ";
 
 /// A file.
 pub(super) struct CommittedFile {
@@ -30,8 +32,10 @@ enum Stage {
         resumed_at: Option<u64>,
     },
     Open(Box<Part>),
-    /// It is complete.
-    Closed,
+    /// It is complete, with so many bytes.
+    Closed {
+        bytes: u64,
+    },
 }
 
 impl CommittedFile {
@@ -63,8 +67,15 @@ impl CommittedFile {
         }
         match &mut self.stage {
             Stage::Open(part) => Ok(part),
-            Stage::Unopened { .. } | Stage::Closed => unreachable!("nothing is written behind the end"),
+            Stage::Unopened { .. } | Stage::Closed { .. } => unreachable!("nothing is written behind the end"),
         }
+    }
+
+    /// Makes its name durable, or the one that it has until its end.
+    fn sync_name(&self) -> Result<(), SinkError> {
+        let directory = self.location.path().parent().filter(|directory| !directory.as_os_str().is_empty());
+        let synced = self.location.disk().sync_names(directory.unwrap_or(Path::new(".")));
+        synced.map_err(|error| self.error(problem(&error)))
     }
 
     /// Whether what was written of it is of use before its end.
@@ -81,7 +92,7 @@ impl Sink for CommittedFile {
     fn flush(&mut self) -> Result<(), SinkError> {
         match &mut self.stage {
             Stage::Open(part) => part.flush(),
-            Stage::Unopened { .. } | Stage::Closed => Ok(()),
+            Stage::Unopened { .. } | Stage::Closed { .. } => Ok(()),
         }
     }
 
@@ -92,26 +103,46 @@ impl Sink for CommittedFile {
 
     fn prepare(&mut self) -> Result<Option<String>, SinkError> {
         Ok(match &mut self.stage {
-            Stage::Open(part) => Some(part.sync()?.to_string()),
+            Stage::Open(part) => {
+                let bytes = part.sync()?;
+                self.sync_name()?;
+                Some(bytes.to_string())
+            }
             Stage::Unopened { resumed_at } => resumed_at.map(|bytes| bytes.to_string()),
-            Stage::Closed => Some(COMPLETE.to_owned()),
+            Stage::Closed { bytes } => Some(format!("{COMPLETE}{bytes}")),
         })
     }
 
     fn prepare_end(&mut self) -> Result<Option<String>, SinkError> {
-        let has_nothing_new = matches!(self.stage, Stage::Unopened { resumed_at: None })
-            && self.location.disk().size(self.location.path()).is_ok();
-        if !has_nothing_new && !matches!(self.stage, Stage::Closed) {
-            self.part()?.close(true)?;
-            self.stage = Stage::Closed;
+        let known = match self.stage {
+            Stage::Closed { bytes } => Some(bytes),
+            // It has nothing new.
+            Stage::Unopened { resumed_at: None } => self.location.disk().size(self.location.path()).ok(),
+            Stage::Unopened { resumed_at: Some(_) } | Stage::Open(_) => None,
+        };
+        let bytes = match known {
+            Some(bytes) => bytes,
+            None => {
+                self.part()?.close(true)?;
+                self.sync_name()?;
+                let bytes = self.location.disk().size(&temporary(self.location.path()));
+                bytes.map_err(|error| self.error(problem(&error)))?
+            }
+        };
+        if known.is_none() {
+            self.stage = Stage::Closed { bytes };
         }
-        Ok(Some(COMPLETE.to_owned()))
+        Ok(Some(format!("{COMPLETE}{bytes}")))
     }
 
     fn commit(&mut self, prepared: &str) -> Result<(), SinkError> {
-        if prepared == COMPLETE {
-            let published = Publication::Rename.publish(&self.location);
-            return published.map_err(|error| self.error(problem(&error)));
+        if let Some(bytes) = prepared.strip_prefix(COMPLETE).and_then(|bytes| bytes.parse::<u64>().ok()) {
+            // What is there under the temporary name may be a copy behind which a later run has written.
+            if !self.location.disk().size(self.location.path()).is_ok_and(|published| published == bytes) {
+                let published = Publication::Rename.publish(&self.location);
+                published.map_err(|error| self.error(problem(&error)))?;
+            }
+            return self.sync_name();
         }
         if let Stage::Unopened { resumed_at } = &mut self.stage {
             let bytes = prepared.parse().ok();
@@ -135,7 +166,7 @@ impl Sink for CommittedFile {
     fn finish(&mut self) -> Result<(), SinkError> {
         match self.stage {
             Stage::Open(_) => Err(self.error("rows were written behind the last checkpoint")),
-            Stage::Unopened { .. } | Stage::Closed => Ok(()),
+            Stage::Unopened { .. } | Stage::Closed { .. } => Ok(()),
         }
     }
 }
