@@ -163,7 +163,10 @@ impl DirectorySink {
 
     /// Ends the part of a partition.
     fn end(&mut self, partition: &str) -> Result<(), SinkError> {
-        let Some(OpenPart { mut part, .. }) = self.open.remove(partition) else { return Ok(()) };
+        let Some(OpenPart { mut part, is_in_checkpoint, .. }) = self.open.remove(partition) else { return Ok(()) };
+        if is_in_checkpoint {
+            part.keep();
+        }
         let publication = part.close(self.layout.job.is_some())?.clone();
         if self.layout.job.is_none() {
             return part.publish();
