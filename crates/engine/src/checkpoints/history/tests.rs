@@ -11,18 +11,25 @@ use pelton_runtime::sink::SinkError;
 use super::*;
 use crate::error::Error;
 
-/// A store in memory, of which so many further writes succeed. One that fails leaves nothing, or, where it is torn, a part under a name that nobody reads.
+/// A store in memory, of which so many further writes succeed. One that fails leaves nothing, or all, where its answer is lost.
 #[derive(Default)]
 struct Failing {
     values: Mutex<BTreeMap<String, Vec<u8>>>,
     writes_left: Mutex<Option<usize>>,
     written: Mutex<Vec<String>>,
+    loses_answers: Mutex<bool>,
 }
 
 impl CheckpointStore for Failing {
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         if let Some(left) = self.writes_left.lock().unwrap().as_mut() {
-            *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the disk is full"))?;
+            let Some(less) = left.checked_sub(1) else {
+                if *self.loses_answers.lock().unwrap() {
+                    self.values.lock().unwrap().insert(name.to_owned(), bytes.to_owned());
+                }
+                return Err(io::Error::other("the disk is full"));
+            };
+            *left = less;
         }
         self.values.lock().unwrap().insert(name.to_owned(), bytes.to_owned());
         self.written.lock().unwrap().push(name.to_owned());
@@ -101,6 +108,21 @@ fn wherever_writing_fails_the_checkpoint_before_it_is_there() {
         let found = open(&store).load(&RestoreFrom::Latest).unwrap().unwrap();
         assert_eq!((found.id, &found.run.operators[0].state[..]), (next.id, &b"e"[..]));
     }
+}
+
+#[test]
+fn what_failed_and_is_there_all_the_same_is_not_the_latest() {
+    let store = Arc::new(Failing::default());
+    let mut checkpoints = open(&store);
+    *store.loses_answers.lock().unwrap() = true;
+    // A piece.
+    *store.writes_left.lock().unwrap() = Some(1);
+    let savepoint = (CheckpointKind::Savepoint, JobStage::Running);
+    assert!(matches!(checkpoints.write(&run(&[b"a"]), savepoint, 0, None), Err(Undone::Unwritten(_))));
+    assert_eq!(open(&store).load(&RestoreFrom::Latest).unwrap().unwrap().run.operators[0].state, b"a");
+    *store.writes_left.lock().unwrap() = None;
+    checkpoints.write(&run(&[b"b"]), TAKEN, 0, None).unwrap();
+    assert_eq!(open(&store).load(&RestoreFrom::Latest).unwrap().unwrap().run.operators[0].state, b"b");
 }
 
 #[test]
