@@ -4,7 +4,7 @@
 //!
 //! Whatever happens, what has been committed at the end is what a run without faults commits: each row once, and in order.
 //!
-//! In reading order: [`power`] (when things fail), [`disk`] (where checkpoints are), [`broker`] (where rows go), [`topic`] (how a job writes there), [`input`] (where rows come
+//! In reading order: [`power`] (when things fail), [`disk`] (where checkpoints are), [`broker`] (where rows go), [`topic`] (how a job writes there), [`output`] (all that it writes), [`input`] (where rows come
 //! from). What is asked, and what must come of it, is that of the simulation without crashes.
 
 mod power;
@@ -14,6 +14,8 @@ mod disk;
 mod broker;
 
 mod topic;
+
+mod output;
 
 mod input;
 
@@ -35,8 +37,8 @@ use super::model::Expected;
 use broker::{Broker, Values};
 use disk::SimulatedDisk;
 use input::Input;
+use output::Output;
 use power::Power;
-use topic::Topic;
 
 /// A promise that the world outside breaks: then the simulation must find something wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +101,7 @@ struct World {
     broker: Broker,
     kind: Kind,
     inputs: Vec<Arc<Input>>,
-    topics: Vec<Arc<Topic>>,
+    outputs: Vec<Output>,
     statement: String,
     /// How windows are computed, on which the state depends.
     windows: &'static str,
@@ -135,14 +137,7 @@ enum End {
 /// Where the engine does.
 pub fn simulate_crashes(seed: u64, flaw: Flaw) -> Result<Vec<String>, String> {
     let mut world = World::new(seed, flaw);
-    while world.live()? != End::Finished {}
-    if world.dice.one_in(2) {
-        // What is done is done for good.
-        world.disk.lose_power(&mut world.dice);
-        world.deaths_left = 0;
-        while world.live()? != End::Finished {}
-    }
-    let committed = world.check()?;
+    let committed = world.come_to_an_end().map_err(|problem| format!("{problem}; it {}", world.told.join(", ")))?;
     world.told.extend(committed);
     Ok(world.told)
 }
@@ -158,11 +153,12 @@ impl World {
         let topics: Vec<(String, usize)> =
             (0..selects.len()).map(|part| (format!("o{part}"), 1 + dice.below(3))).collect();
         let broker = Broker::new(&power, flaw, topics.iter().cloned());
-        let topic = |(name, partitions)| Arc::new(Topic { name, partitions, broker: broker.clone() });
-        let topics: Vec<Arc<Topic>> = topics.into_iter().map(topic).collect();
-        let inserts = selects.iter().zip(&topics);
+        let output = |(name, partitions)| Output::new(name, partitions, &broker, &mut dice);
+        let outputs: Vec<Output> = topics.into_iter().map(output).collect();
+        let shown: Vec<&str> = outputs.iter().map(Output::kind).collect();
+        let inserts = selects.iter().zip(&outputs);
         let inserts: Vec<String> =
-            inserts.map(|(select, topic)| format!("INSERT INTO {} {select};", topic.name)).collect();
+            inserts.map(|(select, output)| format!("INSERT INTO {} {select};", output.name())).collect();
         let statement = match inserts.as_slice() {
             [insert] => insert.clone(),
             _ => format!("EXECUTE STATEMENT SET BEGIN {} END", inserts.concat()),
@@ -170,7 +166,7 @@ impl World {
         World {
             disk: SimulatedDisk::new(&power, flaw),
             deaths_left: dice.below(DEATHS_MAX + 1),
-            told: vec![format!("{kind:?}")],
+            told: vec![format!("asks for {kind:?} into {}", shown.join(" and "))],
             windows: dice.pick(&["slices", "slices", "slices", "apart"]),
             now: Duration::ZERO,
             dice,
@@ -178,9 +174,21 @@ impl World {
             broker,
             kind,
             inputs,
-            topics,
+            outputs,
             statement,
         }
+    }
+
+    /// Has one process after the other until the job has finished. Returns what it has committed.
+    fn come_to_an_end(&mut self) -> Result<Vec<String>, String> {
+        while self.live()? != End::Finished {}
+        if self.dice.one_in(2) {
+            // What is done is done for good.
+            self.disk.lose_power(&mut self.dice);
+            self.deaths_left = 0;
+            while self.live()? != End::Finished {}
+        }
+        self.check()
     }
 
     fn tell(&mut self, what: impl Into<String>) {
@@ -254,9 +262,8 @@ impl World {
             let table = session.provide_table(&format!("t0_{number}"), &input.columns, input.clone());
             table.expect("the table is right");
         }
-        for topic in &self.topics {
-            let table = session.provide_table(&topic.name, &self.kind.columns(), topic.clone());
-            table.expect("the table is right");
+        for output in &self.outputs {
+            output.declare(&session, self.kind).expect("the table is right");
         }
         Process { hands, workers, session, job: None }
     }
@@ -322,13 +329,13 @@ impl World {
         let rows: Vec<Vec<Row>> = self.inputs.iter().map(|input| input.rows()).collect();
         let tables: Vec<&[Row]> = rows.iter().map(Vec::as_slice).collect();
         let expected = self.kind.expected(&tables);
-        for (part, topic) in self.topics.iter().enumerate() {
-            let is_of_part = |row: &Values| self.topics.len() == 1 || row[0] == part as i64;
-            for (partition, shown) in self.broker.committed(&topic.name).into_iter().enumerate() {
-                let is_here = |row: &Values| is_of_part(row) && Topic::partition_of(row, topic.partitions) == partition;
+        for (part, output) in self.outputs.iter().enumerate() {
+            let is_of_part = |row: &Values| self.outputs.len() == 1 || row[0] == part as i64;
+            for (partition, shown) in output.committed(&self.disk).into_iter().enumerate() {
+                let is_here = |row: &Values| is_of_part(row) && output.partition_of(row) == partition;
                 let checked = self.check_partition(&shown, &rows_where(&expected, is_here));
                 checked.map_err(|problem| {
-                    format!("{:?}, {} of partition {partition}: {problem}", self.kind, topic.name)
+                    format!("{:?}, {} of partition {partition}: {problem}", self.kind, output.name())
                 })?;
                 told.extend(shown.iter().map(|row| format!("{row:?}")));
             }
