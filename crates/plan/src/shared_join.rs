@@ -1,19 +1,21 @@
 //! Joins of two tables that several queries have in common.
 //!
-//! Queries that join the same rows of two tables by the same keys in the same windows compute the same pairs, whatever columns they read and whatever becomes of the pairs. For
-//! all of them the join runs once (HDES, section 3.3.3): [`SharedJoin::producer`] is the program that makes the pairs, and [`SharedJoin::reader`] is a query
+//! Queries that join two tables by the same keys in the same windows compute the same pairs, whatever columns they read, which rows they select and whatever becomes of the pairs. For
+//! all of them the join runs once (HDES, section 3.3.3), with the conditions on rows that all of them have, and each tests its others on the pairs: [`SharedJoin::producer`] is the program that makes the pairs, and [`SharedJoin::reader`] is a query
 //! that takes them in the place of its own join.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_expr::utils::collect_columns;
 use pelton_data::arrangement::Arrangement;
-use pelton_data::join::{JoinColumn, JoinKind, JoinSide, JoinSpec, JoinTime, WindowBound};
+use pelton_data::join::{JoinColumn, JoinKind, JoinSide, JoinSpec, JoinTime, Side, WindowBound};
 use pelton_data::{Micros, TimeColumn};
 
+use crate::coerce::held_types::held_or_same;
 use crate::pipeline::{
     Operator, Output, OutputTarget, Pipeline, Port, Program, SourceUse, Step, StreamJoin, StreamRef, Target, TimeSource,
 };
@@ -43,8 +45,10 @@ pub struct JoinedTable {
     time: (usize, Micros),
     /// The columns of the table that are read, by their places.
     fields: BTreeMap<usize, FieldRef>,
-    /// Conditions that rows meet.
+    /// Conditions that rows meet before they are joined.
     filters: Vec<Arc<dyn PhysicalExpr>>,
+    /// Those that may as well be tested behind the join.
+    movable_filters: Vec<Arc<dyn PhysicalExpr>>,
     /// The columns that rows are kept with.
     columns: Vec<(Arc<dyn PhysicalExpr>, FieldRef)>,
     /// Those that are equal to those of the other side.
@@ -71,7 +75,12 @@ impl SharedJoin {
         let (Some((_, left)), Some((_, right)), None) = (feeding.next(), feeding.next(), feeding.next()) else {
             return None;
         };
-        let sides = [JoinedTable::of(program, left, &spec.sides[0])?, JoinedTable::of(program, right, &spec.sides[1])?];
+        let side = |side: Side, pipeline| {
+            // A row without a match that leaves has no values of the other side.
+            let has_movable_filters = !spec.kind.keeps_unmatched(side.other());
+            JoinedTable::of(program, pipeline, &spec.sides[side.port()], has_movable_filters)
+        };
+        let sides = [side(Side::Left, left)?, side(Side::Right, right)?];
         let fields = spec.schema.fields().iter().cloned();
         let mut columns: Vec<_> = spec.columns.iter().copied().zip(fields).collect();
         let own_columns = columns.len();
@@ -82,22 +91,61 @@ impl SharedJoin {
         Some(SharedJoin { sides, kind: spec.kind, time: spec.time, columns, own_columns })
     }
 
-    /// Whether both make the same pairs.
+    /// Whether both make the same pairs, but for those that conditions behind the join leave out.
     pub fn is_alike(&self, other: &SharedJoin) -> bool {
         let sides = self.sides.iter().zip(&other.sides);
         self.kind == other.kind && self.time == other.time && { sides }.all(|(one, other)| one.is_alike(other))
     }
 
-    /// Whether it has all columns of another one that is alike.
+    /// Whether it has all pairs and columns of another one that is alike.
     pub fn covers(&self, other: &SharedJoin) -> bool {
         (0..other.columns.len()).all(|column| self.place(other, column).is_some())
+            && Side::BOTH.iter().all(|side| self.tests_less(other, *side))
+            && self.filters_behind(other).all(|(side, filter)| {
+                columns_of(filter).iter().all(|column| self.place_of_table(side, *column).is_some())
+            })
     }
 
-    /// The same, with the columns of another one that is alike as well.
+    /// Whether all movable filters of a side are those of another one as well.
+    fn tests_less(&self, other: &SharedJoin, side: Side) -> bool {
+        let [mine, theirs] = [self, other].map(|join| &join.sides[side.port()].movable_filters);
+        mine.iter().all(|filter| contains(theirs, filter))
+    }
+
+    /// The filters of another one that are tested behind this one.
+    fn filters_behind<'f>(&'f self, other: &'f SharedJoin) -> impl Iterator<Item = (Side, &'f Arc<dyn PhysicalExpr>)> {
+        Side::BOTH.into_iter().flat_map(move |side| {
+            let known = &self.sides[side.port()].movable_filters;
+            let filters = &other.sides[side.port()].movable_filters;
+            filters.iter().filter(|filter| !contains(known, filter)).map(move |filter| (side, filter))
+        })
+    }
+
+    /// Where it has a column of a side's table.
+    fn place_of_table(&self, side: Side, column: usize) -> Option<usize> {
+        let rows = &self.sides[side.port()];
+        let is_column = |kept: usize| {
+            let (expression, field) = &rows.columns[kept];
+            let known = expression.downcast_ref::<Column>();
+            known.is_some_and(|known| known.index() == column) && field.data_type() == rows.fields[&column].data_type()
+        };
+        self.columns
+            .iter()
+            .position(|(known, _)| matches!(*known, JoinColumn::Of(of, kept) if of == side && is_column(kept)))
+    }
+
+    /// The pairs of both, where another one is alike, with the columns of both and those by which each query finds its own pairs.
     pub fn with(&self, other: &SharedJoin) -> SharedJoin {
         let mut both = self.clone();
         for (mine, theirs) in both.sides.iter_mut().zip(&other.sides) {
             mine.fields.extend(theirs.fields.iter().map(|(column, field)| (*column, field.clone())));
+            mine.movable_filters.retain(|filter| contains(&theirs.movable_filters, filter));
+        }
+        for join in [self, other] {
+            let filters = both.filters_behind(join).map(|(side, filter)| (side, columns_of(filter)));
+            for (side, columns) in filters.collect::<Vec<_>>() {
+                columns.into_iter().for_each(|column| both.add_column_of_table(side, column));
+            }
         }
         for (index, (column, field)) in other.columns.iter().enumerate() {
             if both.place(other, index).is_some() {
@@ -113,6 +161,15 @@ impl SharedJoin {
             both.columns.push((column, field.clone()));
         }
         both
+    }
+
+    fn add_column_of_table(&mut self, side: Side, column: usize) {
+        if self.place_of_table(side, column).is_none() {
+            let rows = &mut self.sides[side.port()];
+            let field = rows.fields[&column].clone();
+            let kept = rows.place_or_add((Arc::new(Column::new(field.name(), column)), field.clone()));
+            self.columns.push((JoinColumn::Of(side, kept), field));
+        }
     }
 
     /// Where it has a column of another one that is alike.
@@ -211,11 +268,18 @@ impl SharedJoin {
         // Columns that steps add stand behind those of the input.
         let place = |column: usize| places.get(column).copied().unwrap_or(width + column.saturating_sub(own));
         let expression = |expression: &Arc<dyn PhysicalExpr>| renumbered(expression, place);
+        let filters = producer.filters_behind(self).map(|(side, filter)| {
+            let place = |column| producer.place_of_table(side, column).expect("the producer covers the query");
+            Step::Filter(renumbered(filter, place))
+        });
+        let filters: Vec<Step> = filters.collect();
         let (mut pipelines, mut numbers) = (Vec::new(), BTreeMap::new());
         for (number, pipeline) in program.pipelines.iter().enumerate() {
             if pipeline.input == StreamRef::Operator(0) {
                 numbers.insert(number, pipelines.len());
-                pipelines.push(pipeline.over(StreamRef::Source(0), &schema, expression));
+                let mut over_pairs = pipeline.over(StreamRef::Source(0), &schema, expression);
+                over_pairs.steps.splice(0..0, filters.clone());
+                pipelines.push(over_pairs);
             }
         }
         let mut outputs = program.outputs.clone();
@@ -224,7 +288,7 @@ impl SharedJoin {
                 let pipeline = match *input {
                     StreamRef::Pipeline(number) => numbers[&number],
                     StreamRef::Source(_) | StreamRef::Operator(_) => {
-                        pipelines.push(passing(&schema, &places, program.schema(*input)));
+                        pipelines.push(passing(&schema, filters.clone(), &places, program.schema(*input)));
                         pipelines.len() - 1
                     }
                 };
@@ -246,7 +310,7 @@ impl SharedJoin {
 
 impl JoinedTable {
     /// The side that a pipeline feeds, of a join that keeps rows like this; nothing where these are not rows of a table with an event time of its own.
-    fn of(program: &Program, pipeline: &Pipeline, side: &JoinSide) -> Option<JoinedTable> {
+    fn of(program: &Program, pipeline: &Pipeline, side: &JoinSide, has_movable_filters: bool) -> Option<JoinedTable> {
         let StreamRef::Source(source) = pipeline.input else { return None };
         let used = &program.sources[source];
         let TimeSource::Event { column, delay } = used.time else { return None };
@@ -259,12 +323,19 @@ impl JoinedTable {
             Step::Filter(condition) => Some(of_table(condition)),
             Step::Lookup { .. } | Step::FlatMap { .. } => None,
         });
+        let filters: Vec<_> = filters.collect::<Option<_>>()?;
+        let fields: BTreeMap<_, _> = used.columns.iter().copied().zip(used.schema.fields().iter().cloned()).collect();
+        let is_kept = |column: usize| held_or_same(fields[&column].data_type()) == *fields[&column].data_type();
+        let is_movable =
+            |filter: &Arc<dyn PhysicalExpr>| has_movable_filters && columns_of(filter).into_iter().all(is_kept);
+        let (movable_filters, filters) = filters.into_iter().partition(is_movable);
         let columns = columns.iter().zip(side.schema.fields());
         Some(JoinedTable {
             table: used.table.clone(),
             time: (used.columns[column], delay),
-            fields: used.columns.iter().copied().zip(used.schema.fields().iter().cloned()).collect(),
-            filters: filters.collect::<Option<_>>()?,
+            fields,
+            filters,
+            movable_filters,
             columns: columns.map(|(column, field)| (of_table(column), field.clone())).collect(),
             keys: side.keys.clone(),
         })
@@ -272,21 +343,22 @@ impl JoinedTable {
 
     fn is_alike(&self, other: &JoinedTable) -> bool {
         let key = |side: &JoinedTable, number: usize| side.columns[side.keys[number]].clone();
-        let has_filter = |side: &JoinedTable, filter: &Arc<dyn PhysicalExpr>| {
-            side.filters.iter().any(|known| known.as_ref() == filter.as_ref())
-        };
         self.table == other.table
             && self.time == other.time
             && self.keys.len() == other.keys.len()
             && (0..self.keys.len()).all(|number| same_column(&key(self, number), &key(other, number)))
-            && self.filters.iter().all(|filter| has_filter(other, filter))
-            && other.filters.iter().all(|filter| has_filter(self, filter))
+            && self.filters.iter().all(|filter| contains(&other.filters, filter))
+            && other.filters.iter().all(|filter| contains(&self.filters, filter))
     }
 
     /// All that is computed for each row, with the type that it has.
     pub fn expressions(&self) -> impl Iterator<Item = (&Arc<dyn PhysicalExpr>, &DataType)> {
         let columns = self.columns.iter().map(|(column, field)| (column, field.data_type()));
-        columns.chain(self.filters.iter().map(|filter| (filter, &DataType::Boolean)))
+        columns.chain(self.all_filters().map(|filter| (filter, &DataType::Boolean)))
+    }
+
+    fn all_filters(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+        self.filters.iter().chain(&self.movable_filters)
     }
 
     fn place_or_add(&mut self, column: (Arc<dyn PhysicalExpr>, FieldRef)) -> usize {
@@ -322,7 +394,7 @@ impl JoinedTable {
         Pipeline {
             input: StreamRef::Source(source),
             input_schema: used.schema.clone(),
-            steps: self.filters.iter().map(|filter| Step::Filter(of_source(filter))).collect(),
+            steps: self.all_filters().map(|filter| Step::Filter(of_source(filter))).collect(),
             target: Target::Rows {
                 port: Port { operator: 0, number: port },
                 columns: self.columns.iter().map(|(column, _)| of_source(column)).collect(),
@@ -332,15 +404,24 @@ impl JoinedTable {
     }
 }
 
-/// A pipeline that lets the columns at these places pass as those of `to`.
-fn passing(from: &SchemaRef, places: &[usize], to: &SchemaRef) -> Pipeline {
+/// A pipeline that lets the columns at these places pass as those of `to`, of rows that meet the filters.
+fn passing(from: &SchemaRef, filters: Vec<Step>, places: &[usize], to: &SchemaRef) -> Pipeline {
     let column = |&place: &usize| Arc::new(Column::new(from.field(place).name(), place)) as Arc<dyn PhysicalExpr>;
     Pipeline {
         input: StreamRef::Source(0),
         input_schema: from.clone(),
-        steps: Vec::new(),
+        steps: filters,
         target: Target::Stream { columns: places.iter().map(column).collect(), schema: to.clone() },
     }
+}
+
+fn contains(filters: &[Arc<dyn PhysicalExpr>], filter: &Arc<dyn PhysicalExpr>) -> bool {
+    filters.iter().any(|known| known.as_ref() == filter.as_ref())
+}
+
+/// The columns that an expression reads, in ascending order.
+fn columns_of(expression: &Arc<dyn PhysicalExpr>) -> BTreeSet<usize> {
+    collect_columns(expression).iter().map(Column::index).collect()
 }
 
 fn same_column(one: &(Arc<dyn PhysicalExpr>, FieldRef), other: &(Arc<dyn PhysicalExpr>, FieldRef)) -> bool {

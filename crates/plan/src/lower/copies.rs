@@ -75,7 +75,8 @@ impl Branch {
     }
 }
 
-fn names_window(expression: &Expr) -> bool {
+/// Whether an expression over a branch's scope reads a column of its windows.
+pub(crate) fn names_window(expression: &Expr) -> bool {
     let mut is_named = false;
     let visited = expression.apply(|node| {
         is_named |= named_bound(node).is_some();

@@ -12,6 +12,7 @@ use pelton_data::join::{JoinKind, Side};
 
 use crate::lower::physical::{physical_expression, scope_of};
 use crate::lower::prune::prune;
+use crate::lower::push_down::push_down_filters;
 use crate::lower::scope::{ARRIVAL, INPUT, add_columns_of, cast_to, flat_map_qualifier};
 use crate::lower::stream_join::time::choose_times;
 use crate::lower::unbound::{
@@ -34,6 +35,7 @@ struct Usage {
 
 /// Binds all names.
 pub(crate) fn finish(mut unbound: UnboundProgram) -> Result<Program> {
+    push_down_filters(&mut unbound)?;
     choose_times(&mut unbound)?;
     prune(&mut unbound);
     if unbound.shares_slices {

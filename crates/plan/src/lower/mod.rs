@@ -33,6 +33,8 @@ pub(crate) mod physical;
 
 pub(crate) mod prune;
 
+pub(crate) mod push_down;
+
 pub(crate) mod ranking;
 
 pub(crate) mod scope;
@@ -208,7 +210,7 @@ impl Lowering<'_> {
         if let Some(table) = alone {
             return self.filter_lookup(table, conjunct);
         }
-        let position = filter_position(branch, &conjunct);
+        let position = filter_position(&branch.steps, &conjunct);
         match branch.steps[..position].last_mut() {
             // Pairs are tested before they become rows, as there are many.
             Some(UnboundStep::Lookup { keys, kind: JoinKind::Inner, conditions, .. }) if keys.is_empty() => {
@@ -259,14 +261,14 @@ fn lookup_alone(branch: &Branch, conjunct: &Expr) -> Option<usize> {
 }
 
 /// Where a filter stands: before the lookups and flat maps whose columns it does not use, which are the dearer steps.
-fn filter_position(branch: &Branch, conjunct: &Expr) -> usize {
+fn filter_position(steps: &[UnboundStep], conjunct: &Expr) -> usize {
     let columns = conjunct.column_refs();
     let uses = |step: &UnboundStep| {
         let name = step.qualifier();
         name.is_some()
             && columns.iter().any(|column| column.relation.as_ref().map(TableReference::table) == name.as_deref())
     };
-    let after = branch.steps.iter().rposition(uses).map_or(0, |index| index + 1);
+    let after = steps.iter().rposition(uses).map_or(0, |index| index + 1);
     let joins = |step: &UnboundStep| step.qualifier().is_some();
-    branch.steps[after..].iter().position(joins).map_or(branch.steps.len(), |index| index + after)
+    steps[after..].iter().position(joins).map_or(steps.len(), |index| index + after)
 }

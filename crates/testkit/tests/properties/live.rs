@@ -118,7 +118,7 @@ const AGGREGATIONS: &[Kind] = &[
     ),
 ];
 
-/// Joins by windows, which run once for all queries that have them, whatever columns these read: four of them are the same one.
+/// Joins by windows, which run once for all queries that have them, whatever columns and rows these select: six of them are the same one.
 const JOINS: &[Kind] = &[
     windows_of(
         "SELECT l.window_start, l.f, r.f FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS l
@@ -148,6 +148,18 @@ const JOINS: &[Kind] = &[
         "SELECT l.window_start, l.f, r.f FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS l
          LEFT JOIN TABLE(TUMBLE(TABLE u, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS r
          ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end",
+        &[0, 1],
+    ),
+    windows_of(
+        "SELECT l.window_start, l.f, r.f FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS l
+         LEFT JOIN TABLE(TUMBLE(TABLE u, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS r
+         ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end WHERE l.i > 0",
+        &[0, 1],
+    ),
+    windows_of(
+        "SELECT l.window_start, r.s FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS l
+         JOIN TABLE(TUMBLE(TABLE u, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS r
+         ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end WHERE r.i < 2 AND l.k > 0 AND l.f < r.f",
         &[0, 1],
     ),
     windows_of(

@@ -125,12 +125,40 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// Filters a side's rows by the conditions that read them alone, where rows of the side without a match go. Returns the other conditions.
+    fn filter_sides(&mut self, parts: &mut JoinParts<'_>, conditions: Vec<Expr>) -> Result<Vec<Expr>> {
+        let mut of_pairs = Vec::new();
+        for condition in conditions {
+            let filters = Side::BOTH.into_iter().filter(|side| !parts.kind.keeps_unmatched(*side)).find_map(|side| {
+                let filters = parts.sides[side.port()].row_filters(&condition).transpose()?;
+                Some(filters.map(|filters| (side, filters)))
+            });
+            let Some((side, filters)) = filters.transpose()? else {
+                of_pairs.push(condition);
+                continue;
+            };
+            for (branch, filter) in parts.sides[side.port()].branches_mut().iter_mut().zip(filters) {
+                self.filter(branch, filter)?;
+            }
+        }
+        Ok(of_pairs)
+    }
+
     /// Adds the operator, and ends the branches of both sides in it. Returns its rows.
     fn add_join(&mut self, mut parts: JoinParts<'_>, time: JoinTime, output: JoinOutput) -> Result<Relation> {
         let conditions = parts.join.filter.clone().map_or_else(Vec::new, split_conjunction_owned);
         let (residual, filters) = match parts.kind {
             JoinKind::Inner => (None, conditions),
-            _ => (residual::residual(&mut parts, conditions)?, Vec::new()),
+            _ => {
+                let of_pairs = match time {
+                    JoinTime::Windows { .. } | JoinTime::Interval { .. } => {
+                        self.filter_sides(&mut parts, conditions)?
+                    }
+                    // Which row is the nearest does not depend on the conditions.
+                    JoinTime::Nearest { .. } => conditions,
+                };
+                (residual::residual(&mut parts, of_pairs)?, Vec::new())
+            }
         };
         let JoinOutput { columns, fields, results, .. } = output;
         let left_ports = parts.sides[0].branches().len();

@@ -10,6 +10,7 @@ use pelton_data::TimeColumn;
 use crate::bind::names::Names;
 use crate::coerce::held_types::held_or_same;
 use crate::coerce::simplify::simplify;
+use crate::lower::copies::names_window;
 use crate::lower::scope::cast_to;
 use crate::lower::unbound::{Branch, Relation};
 use crate::lower::window_bounds::materialize;
@@ -54,8 +55,25 @@ impl SideRows {
         &self.relation.branches
     }
 
+    pub fn branches_mut(&mut self) -> &mut [Branch] {
+        &mut self.relation.branches
+    }
+
     pub fn field(&self, column: usize) -> &FieldRef {
         &self.fields[column]
+    }
+
+    /// A condition that reads columns of this side alone, in terms of each branch's scope; nothing where rows cannot be filtered by it one by one, before
+    /// they are in windows.
+    pub fn row_filters(&self, condition: &Expr) -> Result<Option<Vec<Expr>>> {
+        let columns = condition.column_refs();
+        if columns.is_empty() || !columns.iter().all(|column| self.planned.has_column(column)) {
+            return Ok(None);
+        }
+        let filters = self.branches().iter().map(|branch| branch.substitute(condition, &self.planned));
+        let filters: Vec<Expr> = filters.collect::<Result<_>>()?;
+        let is_of_rows = filters.iter().all(|filter| !filter.is_volatile() && !names_window(filter));
+        Ok(is_of_rows.then_some(filters))
     }
 
     /// Column `index` of the plan, as one that rows are kept with.
