@@ -10,6 +10,7 @@ use sqlparser::ast::{
 };
 
 use crate::bind::syntax_parts::aggregate_in;
+use crate::bind::using::can_respell;
 use crate::errors::{Place, PlanError};
 use crate::lower::grouping_sets::{SETS_MAX, grouped, written_sets};
 use crate::parse::CONSTRUCTORS;
@@ -252,26 +253,36 @@ pub(crate) fn joined_tables(from: &[TableWithJoins]) -> Vec<&TableWithJoins> {
     found
 }
 
-/// Refuses outer joins by columns of the same name where these would be those of the side that may have no row.
+/// Refuses outer joins by columns of the same name where the text does not tell whose they are.
 pub(crate) fn check_using(select: &Select) -> Result<(), PlanError> {
     let has_wildcard = select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
-    for join in joined_tables(&select.from).into_iter().flat_map(|table| &table.joins) {
-        let (constraint, is_left) = match &join.join_operator {
-            JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (constraint, true),
-            JoinOperator::Right(constraint)
-            | JoinOperator::RightOuter(constraint)
-            | JoinOperator::FullOuter(constraint) => (constraint, false),
-            _ => continue,
-        };
-        let place = Place::of(join.relation.span());
-        match constraint {
-            JoinConstraint::Using(_) | JoinConstraint::Natural if !is_left => {
-                refuse(place, "USING or NATURAL in a right or full join", "write ON a.x = b.x")?;
+    for from in joined_tables(&select.from) {
+        let is_item = select.from.iter().any(|item| std::ptr::eq(item, from));
+        let is_told = is_item && can_respell(from) && (!has_wildcard || select.from.len() == 1);
+        for join in &from.joins {
+            let (constraint, is_left) = match &join.join_operator {
+                JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (constraint, true),
+                JoinOperator::Right(constraint)
+                | JoinOperator::RightOuter(constraint)
+                | JoinOperator::FullOuter(constraint) => (constraint, false),
+                _ => continue,
+            };
+            let place = Place::of(join.relation.span());
+            match constraint {
+                JoinConstraint::Natural if !is_left => {
+                    refuse(place, "NATURAL in a right or full join", "write USING (x), or ON a.x = b.x")?;
+                }
+                JoinConstraint::Using(_) if !is_left && !is_told => {
+                    refuse(place, "USING in this right or full join", "write ON a.x = b.x")?;
+                }
+                JoinConstraint::Using(_) if has_wildcard && !is_told => {
+                    refuse(place, "SELECT * of this left join with USING", "name the columns")?;
+                }
+                JoinConstraint::Natural if has_wildcard => {
+                    refuse(place, "SELECT * of a left join with NATURAL", "name the columns")?;
+                }
+                _ => {}
             }
-            JoinConstraint::Using(_) | JoinConstraint::Natural if has_wildcard => {
-                refuse(place, "SELECT * of a left join with USING or NATURAL", "name the columns")?;
-            }
-            _ => {}
         }
     }
     Ok(())

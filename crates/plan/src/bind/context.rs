@@ -33,7 +33,7 @@ use crate::bind::survey::{survey_expression, survey_view};
 use crate::bind::table_scan::{TABLE_FUNCTIONS, TableScanSource};
 use crate::bind::window::WindowFunctionPlanner;
 use crate::bind::with_queries::plan_with;
-use crate::bind::{foreign_types, over_functions, references, time_joins};
+use crate::bind::{foreign_types, over_functions, references, row_membership, time_joins, using};
 use crate::catalog::{Catalog, Relation, Table};
 use crate::coerce::common_types::is_mixed;
 use crate::coerce::decimals::LongProducts;
@@ -124,6 +124,8 @@ impl<'a> Context<'a> {
     pub(crate) fn plan_text(&self, mut query: Query) -> Result<LogicalPlan> {
         normalize_spelling(&mut query);
         nest_calls(&mut query);
+        row_membership::respell(&mut query);
+        using::respell(&mut query);
         time_joins::respell(&mut query);
         self.align_values(&mut query);
         literals::with_int_literals(self.planner().sql_statement_to_plan(Statement::Query(Box::new(query)))?)

@@ -28,7 +28,11 @@ pub(crate) mod over_functions;
 
 pub(crate) mod udaf;
 
+pub(crate) mod using;
+
 pub(crate) mod references;
+
+pub(crate) mod row_membership;
 
 pub(crate) mod spelling;
 

@@ -12,11 +12,13 @@ use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSu
 use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
 use datafusion_optimizer::{Optimizer, OptimizerContext};
 
+use crate::bind::row_membership;
 use crate::bind::table_scan::is_bounded;
 use crate::coerce::correlated;
 use crate::coerce::simplify::CONFIGURATION;
 use crate::coerce::subquery_values::as_values;
 use crate::errors::{Place, PlanError, external};
+use crate::lower::scope::substitute;
 
 static RULES: LazyLock<Optimizer> = LazyLock::new(|| {
     Optimizer::with_rules(vec![Arc::new(DecorrelatePredicateSubquery::new()), Arc::new(ScalarSubqueryToJoin::new())])
@@ -49,6 +51,7 @@ pub(crate) fn as_joins(plan: LogicalPlan, place: Option<Place>) -> Result<Logica
     if !has_subquery {
         return Ok(plan);
     }
+    let plan = memberships(plan)?;
     // Of aggregations that are values already, and of those that they become.
     let plan = correlated::prepare(as_values(correlated::prepare(plan, place)?, place)?, place)?;
     let context = OptimizerContext::new_with_config_options(SETTINGS.clone());
@@ -79,6 +82,40 @@ fn for_each_subquery(plan: &LogicalPlan, mut visit: impl FnMut(&LogicalPlan, &Ex
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(())
+}
+
+/// Brings IN of several values, which is written as EXISTS, into the form in which subqueries are made joins: conditions that are never NULL lose their IS NOT FALSE, so that
+/// equalities are keys by which rows are found, and conditions of the subquery may read the columns of the query around it.
+fn memberships(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let rewritten = plan.transform_down_with_subqueries(|node| match node {
+        LogicalPlan::Filter(filter) if is_membership(&filter) => membership(filter).map(Transformed::yes),
+        other => Ok(Transformed::no(other)),
+    });
+    rewritten.map(|rewritten| rewritten.data)
+}
+
+fn is_membership(filter: &Filter) -> bool {
+    matches!(&*filter.input, LogicalPlan::SubqueryAlias(alias) if alias.alias.table() == row_membership::ROWS)
+}
+
+fn membership(Filter { predicate, input, .. }: Filter) -> Result<LogicalPlan> {
+    let plain = predicate.transform_up(|part| match part {
+        Expr::IsNotFalse(inner) if !inner.nullable(input.schema())? => Ok(Transformed::yes(*inner)),
+        other => Ok(Transformed::no(other)),
+    });
+    let (mut predicate, mut input) = (plain?.data, input);
+    loop {
+        let (below, columns) = match &*input {
+            LogicalPlan::SubqueryAlias(alias) => {
+                (alias.input.clone(), alias.input.schema().columns().into_iter().map(Expr::Column).collect())
+            }
+            LogicalPlan::Projection(projection) => (projection.input.clone(), projection.expr.clone()),
+            _ => break,
+        };
+        predicate = substitute(predicate, input.schema(), &columns)?;
+        input = below;
+    }
+    Filter::try_new(predicate, input).map(LogicalPlan::Filter)
 }
 
 /// Whether a plan has at most one row, whatever it reads.

@@ -23,7 +23,7 @@ use crate::bind::context::Context;
 use crate::bind::syntax_parts::has_order_inside;
 use crate::bind::table_scan::TABLE_FUNCTIONS;
 use crate::bind::window::Call;
-use crate::bind::{constants, over_frame, over_functions, time_joins};
+use crate::bind::{constants, over_frame, over_functions, row_membership, time_joins};
 use crate::errors::source_locations::{OverCall, SourceLocations};
 use crate::errors::{Place, PlanError};
 use crate::explain::flink;
@@ -203,10 +203,10 @@ impl Visitor for Walk<'_, '_> {
                         let hint = "join with a bounded table instead";
                         flow(Err(PlanError::unsupported(place, "a subquery in an expression", hint)))
                     }
-                    Expr::InSubquery { expr, .. } if matches!(expr.as_ref(), Expr::Tuple(_)) => {
-                        let hint = "write EXISTS (SELECT 1 FROM t WHERE t.x = x AND t.y = y)";
-                        flow(Err(PlanError::unsupported(place, "IN of several values", hint)))
-                    }
+                    Expr::InSubquery { expr, subquery, .. } => match expr.as_ref() {
+                        Expr::Tuple(values) => flow(row_membership::check(values, subquery, place)),
+                        _ => ControlFlow::Continue(()),
+                    },
                     _ => ControlFlow::Continue(()),
                 }
             }
