@@ -1,11 +1,10 @@
 //! When windows are reported besides when their time has come: what `SET 'table.exec.emit.…'` asks for, and which queries it can be asked of.
 
-use pelton_data::Micros;
 use pelton_data::arrangement::Arrangement;
 use pelton_data::join::JoinTime;
 use pelton_data::window::Emission;
 use pelton_plan::PlanError;
-use pelton_plan::pipeline::{Operator, Output, Pipeline, Program, StreamRef, Window};
+use pelton_plan::pipeline::{Operator, Output, Pipeline, Program, StreamJoin, StreamRef, Window};
 use pelton_plan::query::{ALLOW_LATENESS, EARLY_FIRE, Length};
 
 use crate::error::Error;
@@ -31,17 +30,18 @@ pub(crate) fn emission(program: &Program, window: usize, settings: &Settings) ->
     }
 }
 
-/// How much later than their end windows are joined: pairs cannot be taken back, so they come once, when no row can change them.
-pub(crate) fn join_delay(program: &Program, join: usize, settings: &Settings) -> Micros {
-    if has_late_rows(program, join) { wanted(settings).lateness } else { 0 }
+/// When windows are joined: pairs cannot be taken back, so they come once, when no row can change them. Those of an early report are left out of later ones.
+pub(crate) fn join_emission(program: &Program, join: usize, settings: &Settings) -> Emission {
+    let Emission { lateness, early_after, .. } = wanted(settings);
+    Emission { delay: if has_late_rows(program, join) { lateness } else { 0 }, early_after, lateness: 0 }
 }
 
-/// Whether rows are joined by their windows.
-fn joins_windows(program: &Program) -> bool {
-    program
-        .operators
-        .iter()
-        .any(|operator| matches!(operator, Operator::Join(join) if matches!(join.spec.time, JoinTime::Windows { .. })))
+/// The joins of rows in the same window.
+fn window_joins(program: &Program) -> impl Iterator<Item = (usize, &StreamJoin)> {
+    program.operators.iter().enumerate().filter_map(|(number, operator)| match operator {
+        Operator::Join(join) if matches!(join.spec.time, JoinTime::Windows { .. }) => Some((number, &**join)),
+        _ => None,
+    })
 }
 
 /// The windows that are shorter than their input.
@@ -135,8 +135,9 @@ fn check_setting(program: &Program, setting: &str) -> Result<(), Error> {
     if program.windows().any(|(_, window)| window.window.counts_rows()) {
         return refused("windows that count rows", "", "");
     }
-    if is_early && joins_windows(program) {
-        return refused("joins of windows", "a pair would leave more than once: ", "");
+    if is_early && window_joins(program).any(|(_, join)| !join.spec.kind.has_pairs()) {
+        let why = "whether a row stays is known when its window ends: ";
+        return refused("IN or EXISTS of rows in the same window", why, "");
     }
     let mut cut = cut(program).peekable();
     if cut.peek().is_none() && has_overs(program) {
@@ -154,7 +155,8 @@ fn check_setting(program: &Program, setting: &str) -> Result<(), Error> {
 pub(crate) fn explained(program: &Program, settings: &Settings) -> Option<(String, String)> {
     let Emission { lateness, early_after, .. } = wanted(settings);
     let asked = asked(settings);
-    if asked.is_empty() || cut(program).next().is_none() {
+    let has_joins = window_joins(program).next().is_some();
+    if asked.is_empty() || cut(program).next().is_none() && !has_joins {
         return None;
     }
     let note = format!(
@@ -162,15 +164,22 @@ pub(crate) fn explained(program: &Program, settings: &Settings) -> Option<(Strin
         asked.join(" and "),
         if asked.len() == 1 { "is" } else { "are" },
     );
-    let early = early_after.map(|after| {
+    let early = early_after.filter(|_| cut(program).next().is_some()).map(|after| {
         format!("windows that have not ended are reported {} after rows have come for them", Length(after))
     });
+    let early_pairs = early_after.filter(|_| has_joins).map(|after| {
+        format!(
+            "pairs of joined windows that have not ended leave {} after rows have come for them, each once",
+            Length(after)
+        )
+    });
+    let early = early.into_iter().chain(early_pairs);
     let over = has_overs(program).then(|| {
         "functions OVER rows give each row one result, when the watermark has passed it, and leave late rows out"
             .to_string()
     });
     if lateness == 0 {
-        return Some((early.into_iter().chain(over).collect::<Vec<_>>().join("\n"), note));
+        return Some((early.chain(over).collect::<Vec<_>>().join("\n"), note));
     }
     let is_any = |is_so: fn(&Emission) -> bool| cut(program).any(|window| is_so(&emission(program, window, settings)));
     let lateness = Length(lateness);
@@ -179,11 +188,14 @@ pub(crate) fn explained(program: &Program, settings: &Settings) -> Option<(Strin
     let delayed = is_any(|emission| emission.delay > 0).then(|| {
         format!("windows whose results are aggregated or ranked once more are reported when they are final, {lateness} after they have ended")
     });
+    let joined = window_joins(program)
+        .any(|(number, _)| join_emission(program, number, settings).delay > 0)
+        .then(|| format!("windows are joined {lateness} after they have ended"));
     let in_order = is_any(|emission| emission.lateness == 0 && emission.delay == 0).then(|| {
         "windows whose rows come in the order of their times, as results of a window do, are final when they have ended".to_string()
     });
     Some((
-        early.into_iter().chain(late).chain(delayed).chain(in_order).chain(over).collect::<Vec<_>>().join("\n"),
+        early.chain(late).chain(delayed).chain(joined).chain(in_order).chain(over).collect::<Vec<_>>().join("\n"),
         note,
     ))
 }

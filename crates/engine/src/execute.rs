@@ -550,8 +550,8 @@ fn join_node(program: &Program, number: usize, join: &StreamJoin, settings: &Set
     let sides = program.feeding(number).enumerate().map(|(port, _)| join.side_of(port)).collect();
     match join.spec.time {
         JoinTime::Windows { .. } => {
-            let delay = emission::join_delay(program, number, settings);
-            WindowJoinNode { name, spec, residual, sides, delay }.into()
+            let emission = emission::join_emission(program, number, settings);
+            WindowJoinNode { name, spec, residual, sides, emission }.into()
         }
         JoinTime::Interval { .. } | JoinTime::Nearest { .. } => TimedJoinNode { name, spec, residual, sides }.into(),
     }

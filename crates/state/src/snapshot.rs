@@ -20,7 +20,7 @@ use crate::table::hash::hash_bytes;
 pub const MAGIC: [u8; 4] = *b"PeSt";
 
 /// Which form the state of this version has.
-pub const VERSION: u8 = 9;
+pub const VERSION: u8 = 10;
 
 /// Bytes of the hash at the end.
 const HASH_BYTES: usize = 8;

@@ -397,3 +397,44 @@ fn a_window_whose_time_has_passed_without_rows_is_corrected_and_not_early() {
     let rest: Vec<_> = query.collect().unwrap().iter().flat_map(reported).collect();
     assert_eq!(rest, row(20, 10, "final"));
 }
+
+#[test]
+fn pairs_of_joined_windows_leave_early_and_once() {
+    for workers in ["1", "2"] {
+        let hands = Arc::new(Hands::default());
+        let session = early_session(&hands, workers, "0 s");
+        let (left, right) = (push_table(&session, "l"), push_table(&session, "r"));
+        let window = |table: &str| {
+            format!("TABLE(HOP(TABLE {table}, DESCRIPTOR(at), INTERVAL '10' SECOND, INTERVAL '20' SECOND))")
+        };
+        let sql = format!(
+            "SELECT COALESCE(EXTRACT(SECOND FROM b.at), -1) FROM {} AS a LEFT JOIN {} AS b
+             ON a.v = b.v AND a.window_start = b.window_start AND a.window_end = b.window_end WHERE a.at >= TIMESTAMP '1970-01-01 00:00:10'",
+            window("l"),
+            window("r")
+        );
+        let mut query = session.sql(&sql).unwrap();
+        let all = |query: &mut Query, count: usize| {
+            let mut found: Vec<i64> = Vec::new();
+            while found.len() < count {
+                found.extend(totals(&turn(&hands, || query.try_next_batch().unwrap())));
+            }
+            found
+        };
+        push(&left, &[(11, 1), (12, 2)]);
+        push(&right, &[(12, 1)]);
+        // In both windows that have the rows.
+        assert_eq!(all(&mut query, 2), [12, 12]);
+        push(&right, &[(13, 1), (14, 3)]);
+        assert_eq!(all(&mut query, 2), [13, 13]);
+        push(&left, &[(14, 1)]);
+        assert_eq!(all(&mut query, 4), [12, 13, 12, 13]);
+        // The windows that end at 20 and 30 s end, with the row that has no match.
+        push(&left, &[(55, 9)]);
+        push(&right, &[(55, 8)]);
+        assert_eq!(all(&mut query, 2), [-1, -1]);
+        drop((left, right));
+        assert_eq!(all(&mut query, 2), [-1, -1], "of the row at 55 s");
+        assert!(query.next_batch().unwrap().is_none());
+    }
+}

@@ -16,8 +16,8 @@ use pelton_state::snapshot::{renew, replace, take_into};
 
 use super::window::{WindowControl, assign, delayed, undelay};
 use super::{
-    Advanced, Control, Due, Holding, Leaving, Left, OpenWindows, OperatorNode, Restored, SnapshotError, Start,
-    StatefulOperator,
+    Advanced, Control, Due, EarlyRows, Holding, Leaving, Left, OpenWindows, OperatorNode, Restored, SnapshotError,
+    Start, StatefulOperator,
 };
 use crate::memory::budget::Bytes;
 use crate::operators::context::{RunContext, TaskContext};
@@ -35,8 +35,9 @@ pub struct WindowJoinNode {
     pub residual: Option<Residual>,
     /// The side that each port feeds.
     pub sides: Vec<Side>,
-    /// So long after their end windows are joined, in microseconds: rows that come until then count as if they were in time.
-    pub delay: Micros,
+    /// When windows are joined: how long after their end, where rows that come until then count as if they were in time, and how long after rows have come for them pairs
+    /// leave that have both.
+    pub emission: Emission,
 }
 
 struct WindowJoinOperator {
@@ -46,7 +47,7 @@ struct WindowJoinOperator {
     /// Which of the graph's operators, once it has started.
     index: Option<usize>,
     open: Mutex<WindowJoin>,
-    /// The window that is being joined. Locked before `open` where both are.
+    /// The window that is being joined, or reported early. Locked before `open` where both are.
     closing: Mutex<Option<Closing>>,
     /// Bytes of it: nobody waits for a worker that makes buckets to know them.
     closing_bytes: AtomicUsize,
@@ -116,6 +117,34 @@ impl WindowJoinOperator {
         Ok(true)
     }
 
+    /// As [`WindowJoinOperator::close_next`], for the pairs of a window that has not ended.
+    fn report_next(&self, closing: &mut Option<Closing>, run: RunContext<'_>) -> Result<bool, KernelError> {
+        if closing.is_none() {
+            let next = self.open().report_next(self.node.residual.as_ref(), run.began_behind);
+            let Some((end, mut pairs)) = next else { return Ok(false) };
+            pairs.build()?;
+            *closing = Some(Closing { end, pairs });
+        }
+        Ok(true)
+    }
+
+    /// The next part of the window that is being joined, with its end, and whether it is the last.
+    fn next_part(
+        &self,
+        closing: &mut Option<Closing>,
+        rows_max: usize,
+        run: RunContext<'_>,
+    ) -> Result<(Option<WindowPart>, Micros, bool), KernelError> {
+        let Some(Closing { end, pairs }) = closing.as_mut() else { unreachable!("a window is being joined") };
+        let (end, part) = (*end, pairs.next_part(rows_max));
+        self.charge_now(closing.as_ref(), run)?;
+        let is_last = closing.take_if(|closing| closing.pairs.is_done()).is_some();
+        if is_last {
+            self.closing_bytes.store(0, Ordering::Relaxed);
+        }
+        Ok((part, end, is_last))
+    }
+
     /// Bytes of all rows, and of the buckets that have been made of them.
     fn bytes(&self) -> usize {
         self.open().bytes() + self.closing_bytes.load(Ordering::Relaxed)
@@ -136,10 +165,6 @@ impl WindowJoinOperator {
         let end = array_value_to_string(&TimestampMicrosecondArray::from(vec![end]), 0).unwrap_or_default();
         let (bytes, end) = (Bytes(bytes), end.replace('T', " "));
         KernelError::State(format!("{message}; the {side} side has {bytes} of rows in the window that ends at {end}"))
-    }
-
-    fn emission(&self) -> Emission {
-        Emission { delay: self.node.delay, ..Emission::default() }
     }
 
     fn no_rows(&self) -> WindowJoin {
@@ -164,12 +189,12 @@ impl StatefulOperator for WindowJoinOperator {
     }
 
     fn delay(&self) -> Micros {
-        self.node.delay
+        self.node.emission.delay
     }
 
     fn start(&mut self, start: &Start) -> Box<dyn Control> {
         self.index = Some(start.index);
-        Box::new(WindowControl::new(self.windows[0], self.emission(), false))
+        Box::new(WindowControl::new(self.windows[0], self.node.emission, false))
     }
 
     fn take(
@@ -186,7 +211,8 @@ impl StatefulOperator for WindowJoinOperator {
         let side = self.node.sides[port];
         let window = &self.windows[side.port()];
         let slices = std::mem::take(&mut context.buffers.slices);
-        let delayed = (self.node.delay > 0).then(|| delayed(block, self.emission()));
+        let delay = self.node.emission.delay;
+        let delayed = (delay > 0).then(|| delayed(block, self.node.emission));
         let assignment = assign(delayed.as_ref().unwrap_or(block), window, 0, slices);
         let mut mask = std::mem::take(&mut context.scratch.slice_mask);
         for slice in &assignment.slices {
@@ -203,7 +229,7 @@ impl StatefulOperator for WindowJoinOperator {
         finished.slices = assignment.slices.len();
         context.buffers.slices = assignment.slices;
         finished.late.extend(assignment.late.take(block, self.index(), Some(window)));
-        undelay(&mut finished.late, self.node.delay);
+        undelay(&mut finished.late, delay);
         Ok(())
     }
 
@@ -219,17 +245,23 @@ impl StatefulOperator for WindowJoinOperator {
     fn advance<'a>(&'a self, due: Due, context: &'a TaskContext<'_>) -> Result<Advanced<'a>, KernelError> {
         let mut closing = self.closing();
         let has_window = self.close_next(&mut closing, due.until, context.run)?;
-        let Some(Closing { end, pairs }) = closing.as_mut().filter(|_| has_window) else {
+        if !has_window {
             let left = left(None, due.until, due.until);
             return Ok(Advanced { until: due.until, leaving: Leaving::Now(left) });
-        };
-        let (end, part) = (*end, pairs.next_part(due.rows_max));
-        let until = if pairs.is_done() { end } else { end - 1 };
-        self.charge_now(closing.as_ref(), context.run)?;
-        if closing.take_if(|closing| closing.pairs.is_done()).is_some() {
-            self.closing_bytes.store(0, Ordering::Relaxed);
         }
+        let (part, end, is_last) = self.next_part(&mut closing, due.rows_max, context.run)?;
+        let until = if is_last { end } else { end - 1 };
         Ok(Advanced { until, leaving: Leaving::Later(Box::new(move || left(part, end, until))) })
+    }
+
+    fn report_early(&self, context: &TaskContext<'_>) -> Result<EarlyRows, KernelError> {
+        let mut closing = self.closing();
+        if !self.report_next(&mut closing, context.run)? {
+            return Ok(EarlyRows { rows: Vec::new(), are_all: true });
+        }
+        let (part, end, _) = self.next_part(&mut closing, context.run.block_rows, context.run)?;
+        let Left { rows, .. } = left(part, end, end)?;
+        Ok(EarlyRows { rows, are_all: false })
     }
 
     fn holding(&self) -> Holding {

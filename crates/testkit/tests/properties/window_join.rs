@@ -62,6 +62,8 @@ struct Case {
     /// Rows pushed at a time.
     batch_rows: usize,
     renews: bool,
+    /// Whether pairs leave before their window ends.
+    reports_early: bool,
 }
 
 /// A window, as start and end, a row that counts in it, and its `e`.
@@ -107,10 +109,12 @@ fn cases() -> impl Strategy<Value = Case> {
         (shape, Windows { kind, offset: 0, delay, lateness: 0 }, zone, reads_time)
     });
     let join = prop::sample::select(vec!["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"]);
-    let how = (join, prop::bool::weighted(0.8), any::<bool>(), any::<bool>());
+    let how = (join, prop::bool::weighted(0.8), any::<bool>(), any::<bool>(), prop::bool::weighted(0.3));
     (streams::numbered_rows(), streams::numbered_rows(), sides, how, streams::configurations(), 10usize..200).prop_map(
-        |(left, right, sides, (join, is_keyed, has_residual, renews), configuration, batch_rows)| {
+        |(left, right, sides, (join, is_keyed, has_residual, renews, reports_early), configuration, batch_rows)| {
             let (shape, windows, zone, reads_time) = sides;
+            let reports_early =
+                reports_early && !matches!(join, "SEMI" | "ANTI") && !matches!(shape, Shape::Results { .. });
             let configuration = configuration.in_turn(batch_rows);
             Case {
                 left,
@@ -125,6 +129,7 @@ fn cases() -> impl Strategy<Value = Case> {
                 configuration,
                 batch_rows,
                 renews,
+                reports_early,
             }
         },
     )
@@ -324,6 +329,10 @@ fn found(case: &Case) -> (Vec<Pair>, Option<u64>) {
     let session = session(case.configuration);
     let (zone, ahead) = case.zone;
     session.set("table.local-time-zone", zone).unwrap();
+    if case.reports_early {
+        session.set("table.exec.emit.early-fire.enabled", "true").unwrap();
+        session.set("table.exec.emit.early-fire.delay", "1 ms").unwrap();
+    }
     let times = if ahead == 0 { "TIMESTAMP(3)" } else { "TIMESTAMP_LTZ(3)" };
     let sides = ["l", "r"].map(|name| streams::table_with(&session, name, (times, ""), case.windows.delay));
     let mut query = session.sql(&case.sql()).unwrap();

@@ -39,7 +39,7 @@ pub struct WindowPairs {
 pub(super) struct Pass {
     /// Whose rows look.
     pub probing: Side,
-    rows: VecDeque<RecordBatch>,
+    rows: VecDeque<SideRows>,
     /// The first of the rows, where their matches have been found.
     counted: Option<CountedRows>,
     /// The rows of the other side.
@@ -49,6 +49,15 @@ pub(super) struct Pass {
     /// The most matches of a row.
     matches_max: usize,
     leaving: Leaving,
+    /// How many rows of each of these, the first, have left with those that look for them and had come before (see [`SideRows`]).
+    reported: Vec<usize>,
+}
+
+/// Rows of one side, one batch.
+pub(super) struct SideRows {
+    pub rows: RecordBatch,
+    /// Whether they have left with all rows of the other side that have.
+    pub are_reported: bool,
 }
 
 /// Which rows leave of those that look for their matches.
@@ -61,7 +70,7 @@ pub(super) struct Leaving {
 
 /// Rows whose matches have been found.
 struct CountedRows {
-    rows: RecordBatch,
+    rows: SideRows,
     matches: RowMatches,
     /// The first of the rows that is in no part.
     next: usize,
@@ -69,7 +78,7 @@ struct CountedRows {
 
 /// Rows that look for their matches, which may have been found.
 struct ProbingRows {
-    rows: RecordBatch,
+    rows: SideRows,
     matches: Option<RowMatches>,
 }
 
@@ -82,6 +91,7 @@ pub struct WindowPart {
     rows: Vec<ProbingRows>,
     buckets: Buckets,
     leaving: Leaving,
+    reported: Vec<usize>,
 }
 
 impl WindowPairs {
@@ -133,6 +143,7 @@ impl WindowPairs {
             rows,
             buckets: pass.buckets.clone().expect("the buckets have been built"),
             leaving: pass.leaving,
+            reported: pass.reported.clone(),
         })
     }
 
@@ -146,11 +157,12 @@ impl Pass {
     /// Rows of a side that look for their matches in the slices of the other.
     pub fn new(
         probing: Side,
-        rows: VecDeque<RecordBatch>,
+        rows: VecDeque<SideRows>,
         slices: Vec<(SliceId, ClosedSlice)>,
         leaving: Leaving,
+        reported: Vec<usize>,
     ) -> Pass {
-        Pass { probing, rows, counted: None, slices, buckets: None, matches_max: 0, leaving }
+        Pass { probing, rows, counted: None, slices, buckets: None, matches_max: 0, leaving, reported }
     }
 
     fn is_done(&self) -> bool {
@@ -170,7 +182,7 @@ impl Pass {
             let (probing, pairs) = match &mut self.counted {
                 Some(counted) => {
                     let taken = counted.take(rows_left, pairs_left);
-                    self.counted.take_if(|counted| counted.next == counted.rows.num_rows());
+                    self.counted.take_if(|counted| counted.next == counted.rows.rows.num_rows());
                     taken
                 }
                 None => match self.next_batch(rows_left) {
@@ -178,7 +190,7 @@ impl Pass {
                     None => break,
                 },
             };
-            rows_left -= probing.rows.num_rows();
+            rows_left -= probing.rows.rows.num_rows();
             pairs_left = pairs_left.saturating_sub(pairs);
             rows.push(probing);
         }
@@ -186,11 +198,11 @@ impl Pass {
     }
 
     /// The first rows of the next batch. A slice that is a bucket is one batch, however large.
-    fn next_batch(&mut self, rows_max: usize) -> Option<RecordBatch> {
+    fn next_batch(&mut self, rows_max: usize) -> Option<SideRows> {
         let batch = self.rows.pop_front()?;
-        let rows = batch.num_rows().min(rows_max);
-        if rows < batch.num_rows() {
-            self.rows.push_front(batch.slice(rows, batch.num_rows() - rows));
+        let rows = batch.rows.num_rows().min(rows_max);
+        if rows < batch.rows.num_rows() {
+            self.rows.push_front(batch.slice(rows, batch.rows.num_rows() - rows));
         }
         Some(batch.slice(0, rows))
     }
@@ -199,8 +211,14 @@ impl Pass {
     fn count_next(&mut self, rows_max: usize, keys: &[usize]) {
         let Some(rows) = self.next_batch(rows_max) else { return };
         let buckets = self.buckets.as_ref().expect("the buckets have been built");
-        let matches = buckets.find(&key_columns(&rows, keys), rows.num_rows());
+        let matches = buckets.find(&key_columns(&rows.rows, keys), rows.rows.num_rows());
         self.counted = Some(CountedRows { rows, matches, next: 0 });
+    }
+}
+
+impl SideRows {
+    fn slice(&self, first: usize, count: usize) -> SideRows {
+        SideRows { rows: self.rows.slice(first, count), are_reported: self.are_reported }
     }
 }
 
@@ -208,7 +226,7 @@ impl CountedRows {
     /// Takes the next rows, one at least, and how many pairs they are in.
     fn take(&mut self, rows_max: usize, pairs_max: usize) -> (ProbingRows, usize) {
         let first = self.next;
-        let end = self.rows.num_rows().min(first + rows_max);
+        let end = self.rows.rows.num_rows().min(first + rows_max);
         let mut pairs = self.matches.count(first);
         self.next += 1;
         while self.next < end && pairs < pairs_max {
@@ -237,7 +255,7 @@ impl WindowPart {
             match matches {
                 Some(matches) => self.join_batch(rows, matches, &others, &mut output)?,
                 None => {
-                    let matches = self.buckets.find(&key_columns(rows, keys), rows.num_rows());
+                    let matches = self.buckets.find(&key_columns(&rows.rows, keys), rows.rows.num_rows());
                     self.join_batch(rows, &matches, &others, &mut output)?;
                 }
             }
@@ -247,7 +265,7 @@ impl WindowPart {
 
     fn join_batch(
         &self,
-        batch: &RecordBatch,
+        SideRows { rows: batch, are_reported }: &SideRows,
         matches: &RowMatches,
         others: &[RecordBatch],
         output: &mut Vec<RecordBatch>,
@@ -260,7 +278,7 @@ impl WindowPart {
             has_match.extend((0..batch.num_rows()).map(is_candidate));
         }
         if self.leaving.pairs || self.residual.is_some() {
-            self.join_pairs(own, matches, others, (&mut has_match, output))?;
+            self.join_pairs((own, *are_reported), matches, others, (&mut has_match, output))?;
         }
         for (leaves, is_matched) in [(self.leaving.matched, true), (self.leaving.unmatched, false)] {
             let rows = (0..).zip(&has_match).filter(|(_, has_match)| leaves && **has_match == is_matched);
@@ -277,7 +295,7 @@ impl WindowPart {
     /// Lets the pairs of a batch leave, and notes which of its rows have a match.
     fn join_pairs(
         &self,
-        own: &[RecordBatch],
+        (own, are_reported): (&[RecordBatch], bool),
         matches: &RowMatches,
         others: &[RecordBatch],
         (has_match, output): (&mut [bool], &mut Vec<RecordBatch>),
@@ -293,12 +311,23 @@ impl WindowPart {
             if self.residual.is_some() && !has_match.is_empty() {
                 probing.iter().for_each(|row| has_match[row.row as usize] = true);
             }
+            if are_reported {
+                self.leave_out_reported(&mut probing, &mut found);
+            }
             if self.leaving.pairs && !probing.is_empty() {
                 let (pairs, lefts, rights) = self.oriented(own, others, &mut probing, &mut found);
                 output.push(pairs.output(&self.spec, lefts, rights, Some(self.bounds))?);
             }
         }
         Ok(())
+    }
+
+    /// Removes pairs that have left before.
+    fn leave_out_reported(&self, probing: &mut Vec<BucketRow>, found: &mut Vec<BucketRow>) {
+        let is_new = |row: &BucketRow| row.row as usize >= self.reported[row.bucket as usize];
+        let mut news = found.iter().map(is_new);
+        probing.retain(|_| news.next().expect("a pair has two rows"));
+        found.retain(is_new);
     }
 
     /// Rows of the side that looks for matches, and of the other, as those of the left and of the right side.

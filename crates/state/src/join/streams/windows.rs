@@ -4,7 +4,7 @@
 //! and those of the other look for their matches in them: a window join's side is a bucket a slice (design, section 3, "Buckets"). A slice of several windows is made
 //! a bucket once.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -15,6 +15,7 @@ use pelton_data::join::{JoinKind, JoinSide, JoinSpec, JoinTime, Side};
 use pelton_data::time::WATERMARK_MIN;
 use pelton_data::window::Window;
 
+use super::early::Reported;
 use super::pairs::{Residual, WindowBounds, unexpected};
 use super::window_pairs::{Leaving, Pass, WindowPairs};
 use crate::join::{Bucket, BucketBuild};
@@ -30,6 +31,10 @@ pub struct WindowJoin {
     sides: [BTreeMap<SliceId, SliceOfSide>; 2],
     /// Windows that end at or before this have been closed.
     closed_until: Micros,
+    /// What has been reported of windows that have not ended, by their ends.
+    pub(super) reported: BTreeMap<Micros, Reported>,
+    /// Windows that end at or before this have been reported early, this time.
+    pub(super) reported_until: Micros,
     rows: usize,
     bytes: usize,
 }
@@ -45,7 +50,7 @@ enum SliceOfSide {
 /// Rows of a slice that gets no more.
 #[derive(Clone)]
 pub(super) struct ClosedSlice {
-    batches: Arc<Vec<RecordBatch>>,
+    pub batches: Arc<Vec<RecordBatch>>,
     /// Their index, once a window needed it.
     index: Option<Indexed>,
 }
@@ -65,7 +70,17 @@ impl WindowJoin {
     /// Where the join is not one of windows.
     pub fn new(spec: Arc<JoinSpec>) -> WindowJoin {
         let JoinTime::Windows { sides: windows, bounds } = spec.time else { panic!("the join is one of windows") };
-        WindowJoin { spec, windows, bounds, sides: Default::default(), closed_until: WATERMARK_MIN, rows: 0, bytes: 0 }
+        WindowJoin {
+            spec,
+            windows,
+            bounds,
+            sides: Default::default(),
+            closed_until: WATERMARK_MIN,
+            reported: BTreeMap::new(),
+            reported_until: WATERMARK_MIN,
+            rows: 0,
+            bytes: 0,
+        }
     }
 
     /// Adds rows of a slice. They count in windows that have not been closed; returns how many are late, for which there is none.
@@ -111,8 +126,8 @@ impl WindowJoin {
 
     /// Closes the window that ends at `end`: takes its rows out, as far as no other window needs them.
     pub fn close(&mut self, end: Micros, residual: Option<&Residual>) -> WindowPairs {
-        let start = self.bounds.start(end);
         let kind = self.spec.kind;
+        let reported = self.reported.remove(&end).unwrap_or_default();
         let rows = Side::BOTH.map(|side| self.rows_until(side, end));
         let probing: &[Side] = match kind {
             JoinKind::Left | JoinKind::Semi | JoinKind::Anti => &[Side::Left],
@@ -123,19 +138,30 @@ impl WindowJoin {
         };
         let mut passes = VecDeque::new();
         for (number, &side) in probing.iter().enumerate() {
-            let rows = self.closed(side, end).iter().flat_map(|(_, slice)| slice.batches.iter().cloned()).collect();
+            let rows = self.closed(side, end);
             // In a second pass pairs have left.
             let leaving = Leaving {
                 pairs: number == 0 && kind.has_pairs(),
                 matched: kind == JoinKind::Semi,
                 unmatched: kind.keeps_unmatched(side),
             };
-            passes.push_back(Pass::new(side, rows, self.closed(side.other(), end), leaving));
+            passes.push_back(reported.pass(side, &rows, self.closed(side.other(), end), leaving));
         }
         let bytes = self.forget(end);
         self.closed_until = end;
-        let (shown_start, shown_end) = self.bounds.shown(start, end);
-        let bounds = WindowBounds { start: shown_start, end: shown_end, time: self.bounds.result_time(end) };
+        self.pairs(end, residual, passes, bytes)
+    }
+
+    /// What is left to do for the window that ends at `end`.
+    pub(super) fn pairs(
+        &self,
+        end: Micros,
+        residual: Option<&Residual>,
+        passes: VecDeque<Pass>,
+        bytes: usize,
+    ) -> WindowPairs {
+        let (start, shown_end) = self.bounds.shown(self.bounds.start(end), end);
+        let bounds = WindowBounds { start, end: shown_end, time: self.bounds.result_time(end) };
         WindowPairs { spec: self.spec.clone(), residual: residual.cloned(), bounds, passes, bytes }
     }
 
@@ -157,8 +183,13 @@ impl WindowJoin {
         counts.sum()
     }
 
+    /// When the window begins that ends at `end`.
+    pub(super) fn start_of(&self, end: Micros) -> Micros {
+        self.bounds.start(end)
+    }
+
     /// The slices of a side whose rows count in the window that ends at `end`.
-    fn in_window(&self, side: Side, end: Micros) -> Vec<SliceId> {
+    pub(super) fn in_window(&self, side: Side, end: Micros) -> Vec<SliceId> {
         let window = &self.windows[side.port()];
         let start = window.start(end);
         let slices = begun(&self.sides[side.port()], end);
@@ -187,6 +218,27 @@ impl WindowJoin {
         self.rows -= forgotten_rows;
         self.bytes = self.bytes.saturating_sub(forgotten_bytes);
         forgotten_bytes
+    }
+
+    /// The ends of windows that have not been closed, and that a side has rows in.
+    pub(super) fn open_ends(&self, side: Side) -> BTreeSet<Micros> {
+        let window = &self.windows[side.port()];
+        let mut ends = BTreeSet::new();
+        for slice in self.sides[side.port()].keys() {
+            let last = window.slice(slice.start).covered.map_or(slice.first_end, |covered| covered.last_end);
+            let mut end = slice.first_end;
+            while end <= last {
+                ends.insert(end);
+                end = window.next_end(end);
+            }
+        }
+        ends.split_off(&self.closed_until.saturating_add(1))
+    }
+
+    /// The rows of these slices that have come so far.
+    pub(super) fn so_far(&self, side: Side, end: Micros) -> Vec<(SliceId, ClosedSlice)> {
+        let so_far = |slice| (slice, self.sides[side.port()][&slice].so_far());
+        self.in_window(side, end).into_iter().map(so_far).collect()
     }
 
     /// Rows that wait.
@@ -229,7 +281,7 @@ impl SliceOfSide {
     fn rows(&self) -> usize {
         match self {
             SliceOfSide::Open(open) => open.rows(),
-            SliceOfSide::Closed(closed) => closed.batches.iter().map(RecordBatch::num_rows).sum(),
+            SliceOfSide::Closed(closed) => closed.rows(),
         }
     }
 
@@ -237,6 +289,13 @@ impl SliceOfSide {
         match self {
             SliceOfSide::Open(open) => open.bytes(),
             SliceOfSide::Closed(closed) => closed.bytes(),
+        }
+    }
+
+    fn so_far(&self) -> ClosedSlice {
+        match self {
+            SliceOfSide::Open(open) => ClosedSlice { batches: Arc::new(open.batches().to_vec()), index: None },
+            SliceOfSide::Closed(closed) => closed.clone(),
         }
     }
 
@@ -253,6 +312,10 @@ impl SliceOfSide {
 }
 
 impl ClosedSlice {
+    pub fn rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
     pub fn bytes(&self) -> usize {
         match &self.index {
             Some(index) => index.bucket.bytes(),
@@ -301,6 +364,11 @@ impl Snapshot for WindowJoin {
                 batches.iter().try_for_each(|batch| out.batch(batch, schema))?;
             }
         }
+        out.count(self.reported.len());
+        for (end, reported) in &self.reported {
+            out.instant(*end);
+            reported.write_to(out);
+        }
         Ok(())
     }
 
@@ -316,6 +384,12 @@ impl Snapshot for WindowJoin {
                     self.add(side, slice, rows);
                 }
             }
+        }
+        for _ in 0..input.count(1, "windows that were reported early")? {
+            let end = input.instant("the end of a window")?;
+            let reported = Reported::read_from(&self.windows, input)?;
+            input.check(end > closed_until && !self.reported.contains_key(&end), "each open window once")?;
+            self.reported.insert(end, reported);
         }
         self.closed_until = closed_until;
         Ok(())
