@@ -188,6 +188,8 @@ pub(crate) fn option_notes(table: &TableDefinition, notes: &mut Notes) {
         "datagen" => &["rows-per-second number-of-rows"],
         "print" => &["print-identifier standard-error"],
         "blackhole" => &[],
+        "delta" => &["table-path"],
+        "kafka" => &[],
         _ => {
             let place = table.option_places.get("connector").and_then(|place| place.value);
             notes.add(place, format!("Flink has no connector '{connector}': table {}", table.name));
@@ -196,6 +198,8 @@ pub(crate) fn option_notes(table: &TableDefinition, notes: &mut Notes) {
     };
     let is_known = |key: &str| match connector.as_str() {
         "datagen" if is_generated_field(key) => true,
+        // Its options are Flink's, but for those that all tables have.
+        "kafka" if !key.starts_with("on-error") && !key.starts_with("replay") => true,
         _ => lists.iter().chain([&COMMON_OPTIONS]).any(|list| list.split_ascii_whitespace().any(|known| known == key)),
     };
     let foreign: Vec<&String> = table.options.keys().filter(|key| !is_known(key)).collect();
