@@ -85,6 +85,7 @@ const PARTITION_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connector {
     Filesystem,
+    Delta,
     Nexmark,
     Hdes,
     Ysb,
@@ -98,6 +99,7 @@ enum Connector {
 /// Names in SQL, for finding them and for messages.
 const CONNECTORS: &[(&str, Connector)] = &[
     ("filesystem", Connector::Filesystem),
+    ("delta", Connector::Delta),
     ("nexmark", Connector::Nexmark),
     ("hdes", Connector::Hdes),
     ("ysb", Connector::Ysb),
@@ -119,7 +121,7 @@ pub fn is_read_on(options: &BTreeMap<String, String>) -> bool {
 pub fn commits_rows(options: &BTreeMap<String, String>) -> bool {
     let options = Options::new(options);
     match Connector::of(&options) {
-        Ok(Connector::Filesystem) => true,
+        Ok(Connector::Filesystem | Connector::Delta) => true,
         Ok(Connector::Kafka) => kafka::commits_rows(&options),
         Ok(_) | Err(_) => false,
     }
@@ -136,9 +138,12 @@ impl Connector {
         match self {
             Connector::Nexmark | Connector::Hdes | Connector::Datagen => Ok(true),
             Connector::Ysb => ysb::has_pace(options),
-            Connector::Filesystem | Connector::Print | Connector::Blackhole | Connector::Tcp | Connector::Kafka => {
-                Ok(false)
-            }
+            Connector::Filesystem
+            | Connector::Delta
+            | Connector::Print
+            | Connector::Blackhole
+            | Connector::Tcp
+            | Connector::Kafka => Ok(false),
         }
     }
 
@@ -152,6 +157,7 @@ impl Connector {
             Connector::Hdes => hdes::open_source(request, options)?,
             Connector::Ysb => ysb::open_source(request, options)?,
             Connector::Datagen => datagen::open_source(request, options)?,
+            Connector::Delta => return Err(sink_only("delta")),
             Connector::Print => return Err(sink_only("print")),
             Connector::Blackhole => return Err(sink_only("blackhole")),
         };
@@ -162,6 +168,7 @@ impl Connector {
     fn sink<'a>(self, request: &'a TableRequest, options: &'a Options) -> Result<Open<'a, dyn Sink>, ConnectorError> {
         let sink: Box<dyn Sink> = match self {
             Connector::Filesystem => return filesystem::sink(request, options),
+            Connector::Delta => return filesystem::delta::sink(request, options),
             Connector::Tcp => return tcp::sink(request, options),
             Connector::Kafka => return kafka::sink(request, options),
             Connector::Nexmark => return Err(source_only("nexmark")),
@@ -183,6 +190,7 @@ impl Connector {
             Connector::Hdes => Ok(hdes::is_bounded(options)),
             Connector::Ysb => ysb::is_bounded(options),
             Connector::Datagen => Ok(datagen::is_bounded(options)),
+            Connector::Delta => Err(sink_only("delta")),
             Connector::Print => Err(sink_only("print")),
             Connector::Blackhole => Err(sink_only("blackhole")),
         }
@@ -341,7 +349,12 @@ pub fn declared(options: &BTreeMap<String, String>) -> Result<Option<Declared>, 
         Connector::Nexmark => nexmark::declared_schema(&options).map(Declared::of).map(Some),
         Connector::Hdes => hdes::declared_schema(&options).map(Declared::of).map(Some),
         Connector::Ysb => ysb::declared_schema(&options).map(Declared::of).map(Some),
-        Connector::Datagen | Connector::Print | Connector::Blackhole | Connector::Tcp | Connector::Kafka => Ok(None),
+        Connector::Delta
+        | Connector::Datagen
+        | Connector::Print
+        | Connector::Blackhole
+        | Connector::Tcp
+        | Connector::Kafka => Ok(None),
     }
 }
 
@@ -353,6 +366,7 @@ pub fn check_options(options: &BTreeMap<String, String>, columns: &[&str]) -> Re
     let given = Options::new(options);
     let format = match Connector::of(&given)? {
         Connector::Filesystem => filesystem::told_format(&given)?,
+        Connector::Delta => Some("parquet"),
         Connector::Tcp => tcp::told_format(&given)?,
         Connector::Kafka => kafka::told_format(&given)?,
         _ => None,
@@ -368,12 +382,12 @@ pub fn check_options(options: &BTreeMap<String, String>, columns: &[&str]) -> Re
 pub fn physical_schema(request: &TableRequest) -> Result<SchemaRef, ConnectorError> {
     let options = Options::new(&request.options);
     let connector = Connector::of(&options)?;
-    if let Some(&key) = request.partition_keys.first().filter(|_| connector != Connector::Filesystem) {
-        let problem =
-            "is in PARTITIONED BY, and only tables of the connector 'filesystem' are partitioned; leave that out";
+    let has_partitions = matches!(connector, Connector::Filesystem | Connector::Delta);
+    if let Some(&key) = request.partition_keys.first().filter(|_| !has_partitions) {
+        let problem = "is in PARTITIONED BY, and only tables of the connectors 'filesystem' and 'delta' are partitioned; leave that out";
         return Err(ConnectorError::column(request.schema.field(key).name(), problem));
     }
-    if connector == Connector::Filesystem {
+    if has_partitions {
         filesystem::check_partition_keys(request)?;
     }
     match connector {
@@ -381,6 +395,7 @@ pub fn physical_schema(request: &TableRequest) -> Result<SchemaRef, ConnectorErr
         Connector::Hdes => generated::physical_schema(request, &hdes::declared_schema(&options)?),
         Connector::Ysb => generated::physical_schema(request, &ysb::declared_schema(&options)?),
         Connector::Filesystem
+        | Connector::Delta
         | Connector::Datagen
         | Connector::Print
         | Connector::Blackhole

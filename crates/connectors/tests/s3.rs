@@ -163,6 +163,35 @@ fn a_job_that_goes_on_from_a_checkpoint_has_its_rows_once() {
     }
 }
 
+#[test]
+fn a_delta_table_in_a_bucket_has_each_checkpoint_once() {
+    let Some(server) = server() else { return };
+    server.create_bucket("delta");
+    let mut table = numbers(server, "s3://delta/t", "job", &[]);
+    table.options.remove("path");
+    table.options.insert("connector".into(), "delta".into());
+    table.options.insert("table-path".into(), "s3://delta/t".into());
+    let count = |ending: &str| server.names("delta").iter().filter(|name| name.ends_with(ending)).count();
+    let mut sink = open_sink(&table).unwrap();
+    sink.write(&batch(0, 10)).unwrap();
+    let first = sink.prepare().unwrap().unwrap();
+    assert_eq!((count(".parquet"), count(".json")), (0, 0));
+    sink.commit(&first).unwrap();
+    sink.write(&batch(10, 10)).unwrap();
+    let second = sink.prepare().unwrap().unwrap();
+    std::mem::forget(sink);
+    for _ in 0..2 {
+        drop(restored(&table, Some(&second)));
+        assert_eq!((count(".parquet"), count(".json")), (2, 2), "{:?}", server.names("delta"));
+    }
+    // Another run begins a table of its own accord, and takes the next number.
+    let mut sink = open_sink(&table).unwrap();
+    sink.write(&batch(20, 1)).unwrap();
+    let last = sink.prepare_end().unwrap().unwrap();
+    sink.commit(&last).unwrap();
+    assert_eq!((count(".parquet"), count("00000002.json")), (3, 1));
+}
+
 /// A server that has no uploads, and any object or none. Returns its endpoint.
 fn without_uploads(has_objects: bool) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();

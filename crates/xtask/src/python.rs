@@ -8,12 +8,13 @@ use std::process::Command;
 use crate::processes;
 
 /// What the tests import. Tools are pinned, so that a new version of one changes no result of a test.
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 8] = [
     "pytest==9.2.0",
     "pyarrow==26.0.1",
     "pandas==3.1.1",
     "polars==2.1.0",
     "duckdb==1.4.2",
+    "deltalake==1.6.6",
     "nbclient==0.11.0",
     "ipykernel==7.4.0",
 ];

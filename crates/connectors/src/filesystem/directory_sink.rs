@@ -17,6 +17,7 @@ use arrow::datatypes::SchemaRef;
 use pelton_data::Micros;
 use pelton_runtime::sink::{Sink, SinkError};
 
+use super::delta_log::{DeltaLog, Transaction};
 use super::files::problem;
 use super::part::{Part, left_behind, new_part, resumed};
 use super::part_file::Publication;
@@ -40,6 +41,8 @@ pub(super) struct Layout {
     pub(super) policy: RollingPolicy,
     /// How rows are divided among directories below it.
     pub(super) keys: Option<PartitionKeys>,
+    /// What says which of the parts have the table's rows, where that is not all that are complete.
+    pub(super) log: Option<DeltaLog>,
 }
 
 /// Parts that are written at once. The one that got rows least recently ends, where rows of another partition come.
@@ -55,6 +58,8 @@ pub(super) struct DirectorySink {
     open: BTreeMap<String, OpenPart>,
     /// The names of parts that are complete, and that no checkpoint has committed; and how these become visible.
     complete: BTreeMap<String, Publication>,
+    /// The names of parts that are complete without a checkpoint, and that the table's log has not been told of.
+    unlogged: Vec<String>,
     /// Parts before this number are there.
     next_number: u64,
     /// Batches of rows that were taken.
@@ -90,6 +95,7 @@ impl DirectorySink {
             layout,
             open: BTreeMap::new(),
             complete: BTreeMap::new(),
+            unlogged: Vec::new(),
             next_number: 0,
             writes: 0,
             commits: commits.map(PartitionCommit::new),
@@ -97,7 +103,7 @@ impl DirectorySink {
             checked_at: Instant::now(),
             left_behind,
         };
-        if sink.layout.job.is_none() && sink.layout.keys.is_none() {
+        if sink.layout.job.is_none() && sink.layout.keys.is_none() && sink.layout.log.is_none() {
             // Also an INSERT without rows makes a file.
             sink.begin("").map_err(|error| ConnectorError::place(error.place, error.problem))?;
         }
@@ -169,10 +175,22 @@ impl DirectorySink {
         }
         let publication = part.close(self.layout.job.is_some())?.clone();
         if self.layout.job.is_none() {
-            return part.publish();
+            part.publish()?;
+            self.unlogged.push(self.name(&part));
+            return Ok(());
         }
         self.complete.insert(self.name(&part), publication);
         Ok(())
+    }
+
+    /// Lets parts that have their names be rows of the table, where its log says that.
+    fn log(&mut self, transaction: Option<&Transaction>, names: Vec<String>) -> Result<(), SinkError> {
+        let Layout { directory, log: Some(log), .. } = &mut self.layout else { return Ok(()) };
+        let size = |name: String| directory.join(&name).size().map(|size| (name, size));
+        let files: io::Result<Vec<(String, u64)>> = names.into_iter().map(size).collect();
+        let files = files.map_err(|error| problem(&error));
+        let logged = files.and_then(|files| log.commit(transaction, &files));
+        logged.map_err(|problem| self.error(problem))
     }
 
     /// The name of a part, relative to the directory.
@@ -206,16 +224,18 @@ impl DirectorySink {
             Publication::CompleteUpload(upload) => Prepared::Uploaded(upload.clone(), name.clone()),
         };
         let mut lines: Vec<Prepared> = self.complete.iter().map(line).collect();
-        let Layout { directory, .. } = &self.layout;
         if let Some(commits) = &self.commits {
             let pending = commits.pending.iter().map(|(partition, began_ms)| (*began_ms, partition.clone()));
             lines.extend(pending.map(|(began_ms, partition)| Prepared::Pending(began_ms, partition)));
             lines.extend(commits.complete.iter().cloned().map(Prepared::Committed));
         }
+        if let Some(log) = self.layout.log.as_mut().filter(|_| !lines.is_empty()) {
+            lines.push(Prepared::Transaction(log.next_transaction()));
+        }
         for open in self.open.values_mut() {
             let bytes = open.part.sync()?;
             open.is_in_checkpoint = true;
-            let name = open.part.path().strip_prefix(directory.path()).expect("it is in the directory");
+            let name = open.part.path().strip_prefix(self.layout.directory.path()).expect("it is in the directory");
             lines.push(Prepared::Open(bytes, name.to_string_lossy().into_owned()));
         }
         let directories = self.directories_of(&lines);
@@ -261,6 +281,26 @@ impl DirectorySink {
             None => file.disk().create(file.path()).map(drop),
         };
         written.map_err(|error| SinkError { place: file.to_string(), problem: problem(&error) })
+    }
+
+    /// Lets parts that have ended without a checkpoint be rows of the table.
+    fn log_ended(&mut self) -> Result<(), SinkError> {
+        let ended = std::mem::take(&mut self.unlogged);
+        self.log(None, ended)
+    }
+
+    /// Lets the parts of a checkpoint be rows of the table.
+    fn log_transaction(&mut self, lines: &[Prepared]) -> Result<(), SinkError> {
+        let transaction = lines.iter().find_map(|line| match line {
+            Prepared::Transaction(transaction) => Some(transaction),
+            _ => None,
+        });
+        let Some(transaction) = transaction else { return Ok(()) };
+        let complete = lines.iter().filter_map(|line| match line {
+            Prepared::Complete(name) | Prepared::Uploaded(_, name) => Some(name.clone()),
+            _ => None,
+        });
+        self.log(Some(transaction), complete.collect())
     }
 
     /// Makes a part visible.
@@ -315,11 +355,13 @@ impl Sink for DirectorySink {
             }
         }
         self.limit_memory()?;
-        self.end_old()
+        self.end_old()?;
+        self.log_ended()
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
         self.end_old()?;
+        self.log_ended()?;
         self.open.values_mut().try_for_each(|open| open.part.flush())
     }
 
@@ -362,9 +404,10 @@ impl Sink for DirectorySink {
                         commits.pending.insert(partition.clone(), *began_ms);
                     }
                 }
-                Prepared::Open(..) | Prepared::Pending(..) | Prepared::Committed(_) => {}
+                Prepared::Open(..) | Prepared::Pending(..) | Prepared::Committed(_) | Prepared::Transaction(_) => {}
             }
         }
+        self.log_transaction(&lines)?;
         // Behind the files that are in them.
         for line in &lines {
             if let Prepared::Committed(partition) = line {
@@ -386,6 +429,7 @@ impl Sink for DirectorySink {
             None => {
                 self.end_where(|_| true)?;
                 self.end_partitions()?;
+                self.log_ended()?;
                 let complete = self.commits.as_ref().map(|commits| commits.complete.clone()).unwrap_or_default();
                 complete.iter().try_for_each(|partition| self.commit_partition(partition))
             }

@@ -48,6 +48,10 @@ mod partition_commit;
 
 mod directory_sink;
 
+pub(crate) mod delta;
+
+mod delta_log;
+
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::delta_log::Transaction;
+
 /// What is known of a file. Names are relative to the table's directory, and have no line ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Prepared {
@@ -14,6 +16,8 @@ pub(super) enum Prepared {
     Open(u64, String),
     /// The partition has had rows since that time, in milliseconds since 1970-01-01T00:00:00Z, and is not complete.
     Pending(i64, String),
+    /// All files are rows of the table with that transaction of its log.
+    Transaction(Transaction),
     /// The partition is complete: its directory gets a file that says so.
     Committed(String),
 }
@@ -25,6 +29,9 @@ impl fmt::Display for Prepared {
             Prepared::Uploaded(upload, name) => write!(formatter, "uploaded {upload} {name}"),
             Prepared::Open(bytes, name) => write!(formatter, "open {bytes} {name}"),
             Prepared::Pending(began_ms, partition) => write!(formatter, "pending {began_ms} {partition}"),
+            Prepared::Transaction(Transaction { writer, version }) => {
+                write!(formatter, "transaction {version} {writer}")
+            }
             Prepared::Committed(partition) => write!(formatter, "committed {partition}"),
         }
     }
@@ -51,6 +58,11 @@ impl FromStr for Prepared {
             "pending" => {
                 let (began_ms, partition) = two()?;
                 Prepared::Pending(began_ms.parse().map_err(|_| unknown())?, partition.to_owned())
+            }
+            "transaction" => {
+                let (version, writer) = two()?;
+                let version = version.parse().map_err(|_| unknown())?;
+                Prepared::Transaction(Transaction { writer: writer.to_owned(), version })
             }
             _ => return Err(unknown()),
         })
@@ -79,10 +91,11 @@ mod tests {
             Prepared::Open(17, "dt=a b/part-a-1.csv".into()),
             Prepared::Pending(1_700_000_000_000, "dt=a b".into()),
             Prepared::Committed("dt=1/h=2".into()),
+            Prepared::Transaction(Transaction { writer: "pelton-a b-7".into(), version: 3 }),
         ];
         assert_eq!(of_text(&to_text(&lines).unwrap()), Ok(lines));
         assert_eq!((to_text(&[]), of_text("")), (None, Ok(Vec::new())));
-        for line in ["complete", "open x a", "open 1", "closed a"] {
+        for line in ["complete", "open x a", "open 1", "closed a", "transaction a b"] {
             assert_eq!(of_text(line), Err(format!("a checkpoint says '{line}' of it")));
         }
     }

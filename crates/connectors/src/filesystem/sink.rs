@@ -68,7 +68,7 @@ pub(super) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
     let schema = keys.as_ref().map_or_else(|| request.schema.clone(), |keys| keys.data_schema(&request.schema));
     Ok(Box::new(move || {
         check_kind(&location, false)?;
-        let layout = Layout { directory: location, job, format, schema, policy, keys };
+        let layout = Layout { directory: location, job, format, schema, policy, keys, log: None };
         Ok(Box::new(DirectorySink::open(layout, commits)?))
     }))
 }

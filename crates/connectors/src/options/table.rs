@@ -93,9 +93,13 @@ const fn argument(entry: OptionEntry, arguments: &'static [&'static str]) -> Opt
 #[path = "table/kafka.rs"]
 mod kafka;
 
+#[path = "table/files.rs"]
+mod files;
+
 #[path = "table/formats.rs"]
 mod formats;
 
+use files::{DELTA, FILESYSTEM};
 use formats::{AVRO, AVRO_CONFLUENT, CSV, DEBEZIUM_JSON, JSON, PARQUET, PROTOBUF, RAW};
 use kafka::KAFKA;
 
@@ -106,6 +110,7 @@ use Use::{Both, Read, Write};
 pub const GROUPS: &[OptionGroup] = &[
     OptionGroup { name: "table", of: Owner::Table, options: TABLE },
     OptionGroup { name: "filesystem", of: Owner::Connector, options: FILESYSTEM },
+    OptionGroup { name: "delta", of: Owner::Connector, options: DELTA },
     OptionGroup { name: "datagen", of: Owner::Connector, options: DATAGEN },
     OptionGroup { name: "nexmark", of: Owner::Connector, options: NEXMARK },
     OptionGroup { name: "hdes", of: Owner::Connector, options: HDES },
@@ -127,7 +132,7 @@ pub const GROUPS: &[OptionGroup] = &[
 
 /// The names of the connectors.
 pub const CONNECTOR_NAMES: &[&str] =
-    &["filesystem", "nexmark", "hdes", "ysb", "datagen", "print", "blackhole", "tcp", "kafka"];
+    &["filesystem", "delta", "nexmark", "hdes", "ysb", "datagen", "print", "blackhole", "tcp", "kafka"];
 
 /// The names of the formats.
 pub const FORMAT_NAMES: &[&str] = &["csv", "json", "parquet", "avro", "raw"];
@@ -207,120 +212,6 @@ const DEAD_LETTER_TABLE: OptionEntry = option(
     Read,
     "The table that takes rows that are skipped. Needs `on-error` = `skip`.",
 );
-
-const FILESYSTEM: &[OptionEntry] = &[
-    option(
-        "path",
-        Text,
-        "",
-        Both,
-        "The file, the directory or, to read, a glob pattern with `*`, `?` and `[ab]`; `s3://bucket/path` is in [S3](#s3). Required.",
-    ),
-    option(
-        "format",
-        Choice(FORMAT_NAMES),
-        "by the extension of the path",
-        Both,
-        "The format of the files: `.csv` and `.tsv` are CSV, `.json`, `.jsonl` and `.ndjson` JSON, `.parquet` Parquet, `.avro` Avro, those of text also with `.gz` or `.zst` behind it.",
-    ),
-    ON_ERROR,
-    DEAD_LETTER_TABLE,
-    option(
-        "source.monitor-interval",
-        Duration,
-        "files are read as they are when the query starts",
-        Read,
-        "The directory or pattern is watched: how long after one look for new files the next is.",
-    ),
-    option(
-        "source.path.regex-pattern",
-        Text,
-        "",
-        Read,
-        "A regular expression: files are read whose absolute paths match it as a whole.",
-    ),
-    option(
-        "sink.rolling-policy.file-size",
-        MemorySize,
-        "128 mb",
-        Write,
-        "A file of a directory ends behind the rows with which it has so many bytes. See [Rolling](#roll-files).",
-    ),
-    option(
-        "sink.rolling-policy.rollover-interval",
-        Duration,
-        "30 min",
-        Write,
-        "A file of a directory ends when it has been written for so long.",
-    ),
-    option(
-        "sink.rolling-policy.check-interval",
-        Duration,
-        "1 min",
-        Write,
-        "How often it is looked whether files have been written for that long.",
-    ),
-    option(
-        "partition.default-name",
-        Text,
-        "__DEFAULT_PARTITION__",
-        Both,
-        "What stands in the names of directories for NULL and the empty string.",
-    ),
-    option(
-        "sink.partition-commit.policy.kind",
-        Choice(&["success-file"]),
-        "",
-        Write,
-        "What says that a partition is complete: a file without bytes in its directory. See [Partitions](#partitions).",
-    ),
-    option(
-        "sink.partition-commit.trigger",
-        Choice(&["process-time", "partition-time"]),
-        "process-time",
-        Write,
-        "A partition is complete some time after its first row was written, or when the watermark has passed the time that its values tell.",
-    ),
-    option("sink.partition-commit.delay", Duration, "0 s", Write, "How long after that time it is complete."),
-    option(
-        "sink.partition-commit.success-file.name",
-        Text,
-        "_SUCCESS",
-        Write,
-        "The name of that file, which begins with `_` or `.`.",
-    ),
-    option(
-        "sink.partition-commit.watermark-time-zone",
-        Text,
-        "UTC",
-        Write,
-        "The time zone of the times that values tell, where the event time is a TIMESTAMP_LTZ.",
-    ),
-    option(
-        "partition.time-extractor.timestamp-pattern",
-        Text,
-        "the value of the first column",
-        Write,
-        "The time of a partition as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss`, with `$name` for the value of a column: `$dt $hour:00:00`.",
-    ),
-    option(
-        "s3.endpoint",
-        Text,
-        "that of Amazon for the region",
-        Both,
-        "The URL of another server that speaks the protocol of S3.",
-    ),
-    option("s3.access-key", Text, "`AWS_ACCESS_KEY_ID`", Both, "The name of the key for [S3](#s3)."),
-    option("s3.secret-key", Text, "`AWS_SECRET_ACCESS_KEY`", Both, "The key itself."),
-    option("s3.region", Text, "`AWS_REGION`, or else `us-east-1`", Both, "The region of the bucket."),
-    option(
-        "s3.path.style.access",
-        Boolean,
-        "false",
-        Both,
-        "The bucket is the first part of the path of URLs, and not of the host's name. So it is without this option where the endpoint is an address or `localhost`.",
-    ),
-];
 
 const TCP: &[OptionEntry] = &[
     option("mode", Choice(&["connect", "listen"]), "connect", Both, "The table connects to a server, or is one."),

@@ -55,11 +55,7 @@ impl ObjectDirectory {
     /// # Errors
     /// Where it is not there, or cannot be read.
     pub fn get(&self, name: &str) -> io::Result<Vec<u8>> {
-        let object = self.bucket.open(&self.key(name))?;
-        let mut bytes = vec![0; object.size() as usize];
-        let read = object.read_at(&mut bytes, 0)?;
-        bytes.truncate(read);
-        Ok(bytes)
+        self.bucket.read(&self.key(name))
     }
 
     /// The names of all values.

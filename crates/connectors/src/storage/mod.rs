@@ -4,6 +4,9 @@
 //! What must outlive a crash is written through a [`Disk`].
 
 use std::fmt;
+use std::fs::{self, File};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -119,10 +122,58 @@ impl Location {
         self.with_path(self.path.join(name))
     }
 
+    /// The bytes of a file.
+    pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
+        match &self.bucket {
+            Some(bucket) => bucket.read(&self.key()),
+            None => fs::read(&self.path),
+        }
+    }
+
+    /// How many these are.
+    pub(crate) fn size(&self) -> io::Result<u64> {
+        match &self.bucket {
+            Some(bucket) => {
+                bucket.find(&self.key())?.map(|found| found.size).ok_or_else(|| io::ErrorKind::NotFound.into())
+            }
+            None => fs::metadata(&self.path).map(|metadata| metadata.len()),
+        }
+    }
+
+    /// Makes a file with these bytes that cannot be lost, as a whole or not at all; whether there was none.
+    pub(crate) fn create(&self, bytes: &[u8]) -> io::Result<bool> {
+        match &self.bucket {
+            Some(bucket) => bucket.create(&self.key(), bytes),
+            None => create_file(&self.path, bytes),
+        }
+    }
+
     /// Another path in the same bucket or on the same machine.
     pub(crate) fn with_path(&self, path: impl Into<PathBuf>) -> Location {
         Location { path: path.into(), ..self.clone() }
     }
+}
+
+/// See [`Location::create`].
+fn create_file(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let directory = path.parent().unwrap_or(Path::new(""));
+    fs::create_dir_all(directory)?;
+    let random = RandomState::new().build_hasher().finish();
+    let temporary = directory.join(format!(".{random:016x}.tmp"));
+    let mut file = File::create_new(&temporary)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    // A link is there at once, and to no other file.
+    let linked = written.and_then(|()| fs::hard_link(&temporary, path));
+    fs::remove_file(&temporary)?;
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        linked => linked?,
+    }
+    // Elsewhere than on Unix a directory cannot be opened as a file.
+    if cfg!(unix) {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(true)
 }
 
 impl fmt::Display for Location {

@@ -36,6 +36,14 @@ impl Bucket {
         match *self {}
     }
 
+    pub(crate) fn read(&self, _: &str) -> io::Result<Vec<u8>> {
+        match *self {}
+    }
+
+    pub(crate) fn create(&self, _: &str, _: &[u8]) -> io::Result<bool> {
+        match *self {}
+    }
+
     pub(crate) fn remove(&self, _: &str) -> io::Result<()> {
         match *self {}
     }

@@ -15,7 +15,7 @@ use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, RetryConfig};
 
 use super::{ACCESS_KEY, ENDPOINT, FoundObject, PATH_STYLE, REGION, SECRET_KEY};
 use crate::ConnectorError;
@@ -165,6 +165,26 @@ impl Bucket {
         self.ask(|client| async move { client.put(&key, Vec::new().into()).await.map(drop) })
     }
 
+    /// The bytes of an object.
+    pub(crate) fn read(&self, key: &str) -> io::Result<Vec<u8>> {
+        let object = self.open(key)?;
+        let mut bytes = vec![0; object.size() as usize];
+        let read = object.read_at(&mut bytes, 0)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// Makes an object with these bytes; whether there was none.
+    pub(crate) fn create(&self, key: &str, bytes: &[u8]) -> io::Result<bool> {
+        let (key, bytes) = (parsed(key)?, bytes.to_vec());
+        let put = self
+            .ask(|client| async move { client.put_opts(&key, bytes.into(), PutMode::Create.into()).await.map(drop) });
+        match put {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            put => put.map(|()| true),
+        }
+    }
+
     /// Begins an object that is visible when its upload is complete.
     pub(crate) fn upload(&self, key: &str) -> io::Result<Upload> {
         let key = parsed(key)?;
@@ -198,6 +218,7 @@ impl Bucket {
             (Some("NoSuchBucket"), _) => io::Error::other(format!("there is no bucket '{name}'")),
             (Some("NoSuchUpload"), _) => io::ErrorKind::NotFound.into(),
             (_, Error::NotFound { .. }) => io::ErrorKind::NotFound.into(),
+            (_, Error::AlreadyExists { .. }) => io::ErrorKind::AlreadyExists.into(),
             (_, Error::Precondition { .. }) => io::Error::other("the object was overwritten while it was read"),
             (Some("AccessDenied" | "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidClientTokenId"), _)
             | (_, Error::PermissionDenied { .. } | Error::Unauthenticated { .. }) => {
