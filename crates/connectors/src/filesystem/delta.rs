@@ -11,9 +11,9 @@ use super::delta_log::{DeltaLog, DeltaTable};
 use super::directory_sink::{DirectorySink, Layout};
 use super::partition_keys::{self, PartitionKeys};
 use super::rolling::RollingPolicy;
+use super::sink::location;
 use crate::format::{Format, FormatName};
 use crate::options::Options;
-use crate::storage::Location;
 use crate::{ConnectorError, Open, TableRequest};
 
 /// Flink's option for the directory.
@@ -24,7 +24,7 @@ const REFUSED: &[char] = &[' ', ',', ';', '{', '}', '(', ')', '\n', '\t', '='];
 
 /// Reads what the options of a table say that is written.
 pub(crate) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Result<Open<'a, dyn Sink>, ConnectorError> {
-    let location = Location::of(options.required(PATH, "/data/trades")?, options)?;
+    let location = location(options.required(PATH, "/data/trades")?, request, options)?;
     let format = Format::new(options, Some(FormatName::Parquet))?;
     options.text(partition_keys::DEFAULT_NAME);
     let table = table(request)?;

@@ -4,7 +4,6 @@
 //! the number of the checkpoint as well, as the version of an application of its own, so that one that is made again is known.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -272,9 +271,9 @@ impl DeltaLog {
             let name = |key: &str| key.rsplit_once('/').map_or(key, |(_, name)| name).to_owned();
             return Ok(found.iter().map(|found| name(&found.key)).collect());
         }
-        match fs::read_dir(self.directory.path()) {
+        match self.directory.disk().names(self.directory.path()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            entries => entries?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect(),
+            names => names,
         }
     }
 
@@ -374,6 +373,7 @@ fn identifier() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::PathBuf;
 
     use super::*;

@@ -173,7 +173,8 @@ impl DirectorySink {
         if is_in_checkpoint {
             part.keep();
         }
-        let publication = part.close(self.layout.job.is_some())?.clone();
+        let is_durable = self.layout.job.is_some() || self.layout.log.is_some();
+        let publication = part.close(is_durable)?.clone();
         if self.layout.job.is_none() {
             part.publish()?;
             self.unlogged.push(self.name(&part));
@@ -185,6 +186,11 @@ impl DirectorySink {
 
     /// Lets parts that have their names be rows of the table, where its log says that.
     fn log(&mut self, transaction: Option<&Transaction>, names: Vec<String>) -> Result<(), SinkError> {
+        if self.layout.log.is_some() && self.layout.directory.bucket().is_none() {
+            // Names that the log has cannot be lost.
+            let published: Vec<Prepared> = names.iter().cloned().map(Prepared::Complete).collect();
+            self.sync_names(&self.directories_of(&published))?;
+        }
         let Layout { directory, log: Some(log), .. } = &mut self.layout else { return Ok(()) };
         let size = |name: String| directory.join(&name).size().map(|size| (name, size));
         let files: io::Result<Vec<(String, u64)>> = names.into_iter().map(size).collect();

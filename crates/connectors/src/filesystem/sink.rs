@@ -34,11 +34,7 @@ use crate::{ConnectorError, Open, TableRequest};
 /// Reads what the options of a table say that is written: one file where the path has a format's extension, else a new part of a directory.
 pub(super) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Result<Open<'a, dyn Sink>, ConnectorError> {
     let path = options.required("path", "/data/result.csv")?;
-    let location = Location::of(path, options)?;
-    let location = match &request.host.committed_by {
-        Some(job) => location.on(&job.disk),
-        None => location,
-    };
+    let location = location(path, request, options)?;
     let named = format_of_path(path);
     let format = Format::new(options, named)?;
     // These concern reading only, of the same table.
@@ -71,6 +67,15 @@ pub(super) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
         let layout = Layout { directory: location, job, format, schema, policy, keys, log: None };
         Ok(Box::new(DirectorySink::open(layout, commits)?))
     }))
+}
+
+/// Where a table is written: on the disk that its job has.
+pub(super) fn location(path: &str, request: &TableRequest, options: &Options) -> Result<Location, ConnectorError> {
+    let location = Location::of(path, options)?;
+    Ok(match &request.host.committed_by {
+        Some(job) => location.on(&job.disk),
+        None => location,
+    })
 }
 
 /// One file, which makes its directory.

@@ -60,6 +60,12 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Where it cannot.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives a file a second name in the same directory.
+    ///
+    /// # Errors
+    /// Where that is taken ([`io::ErrorKind::AlreadyExists`]), or cannot be given.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Removes a file.
     ///
     /// # Errors
@@ -149,6 +155,10 @@ impl Disk for LocalDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

@@ -4,9 +4,8 @@
 //! What must outlive a crash is written through a [`Disk`].
 
 use std::fmt;
-use std::fs::{self, File};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -126,7 +125,11 @@ impl Location {
     pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
         match &self.bucket {
             Some(bucket) => bucket.read(&self.key()),
-            None => fs::read(&self.path),
+            None => {
+                let mut bytes = Vec::new();
+                self.disk.open(&self.path)?.read_to_end(&mut bytes)?;
+                Ok(bytes)
+            }
         }
     }
 
@@ -136,7 +139,7 @@ impl Location {
             Some(bucket) => {
                 bucket.find(&self.key())?.map(|found| found.size).ok_or_else(|| io::ErrorKind::NotFound.into())
             }
-            None => fs::metadata(&self.path).map(|metadata| metadata.len()),
+            None => self.disk.size(&self.path),
         }
     }
 
@@ -144,7 +147,7 @@ impl Location {
     pub(crate) fn create(&self, bytes: &[u8]) -> io::Result<bool> {
         match &self.bucket {
             Some(bucket) => bucket.create(&self.key(), bytes),
-            None => create_file(&self.path, bytes),
+            None => create_file(&*self.disk, &self.path, bytes),
         }
     }
 
@@ -155,24 +158,22 @@ impl Location {
 }
 
 /// See [`Location::create`].
-fn create_file(path: &Path, bytes: &[u8]) -> io::Result<bool> {
-    let directory = path.parent().unwrap_or(Path::new(""));
-    fs::create_dir_all(directory)?;
+fn create_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    disk.make_directory(directory)?;
     let random = RandomState::new().build_hasher().finish();
     let temporary = directory.join(format!(".{random:016x}.tmp"));
-    let mut file = File::create_new(&temporary)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    // A link is there at once, and to no other file.
-    let linked = written.and_then(|()| fs::hard_link(&temporary, path));
-    fs::remove_file(&temporary)?;
+    let mut file = disk.create_new(&temporary)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync());
+    drop(file);
+    // A link is there at once, and in the place of no other file.
+    let linked = written.and_then(|()| disk.link(&temporary, path));
+    disk.remove(&temporary)?;
     match linked {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
         linked => linked?,
     }
-    // Elsewhere than on Unix a directory cannot be opened as a file.
-    if cfg!(unix) {
-        File::open(directory)?.sync_all()?;
-    }
+    disk.sync_names(directory)?;
     Ok(true)
 }
 

@@ -241,6 +241,20 @@ impl Disk for SimulatedDisk {
         outcome.told(())
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let outcome = self.power.outcome();
+        let mut state = self.state();
+        let file = state.file(from)?;
+        if state.file(to).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if outcome.has_effect() {
+            let (directory, name) = split(to);
+            state.directory(directory)?.change(Change::Made(name, file));
+        }
+        outcome.told(())
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let outcome = self.power.outcome();
         let mut state = self.state();
