@@ -1,7 +1,14 @@
-//! Random numbers that depend on a seed and a position only, so that any worker can draw any of them.
+//! Random numbers that depend on a seed and a position only, so that any worker can draw any of them; and those that tell names apart.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 /// Odd, close to 2^64 divided by the golden ratio: neighbouring positions become far apart.
 const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A number that no other call has returned, here or in another process, with all likelihood.
+pub(crate) fn unique() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
 
 /// A sequence of independent, uniform 64-bit numbers, each computed from its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,14 +1,13 @@
 //! Tables of Delta Lake out: `'connector' = 'delta'`. Rows are appended as Parquet files, which become rows of the table when its log says so: with each checkpoint, or as files end.
 
-use std::sync::Arc;
-
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use pelton_data::column::sql_name;
 use pelton_runtime::sink::Sink;
 use serde_json::{Value, json};
 
 use super::delta_log::{DeltaLog, DeltaTable};
 use super::directory_sink::{DirectorySink, Layout};
+use super::part::with_time_units;
 use super::partition_keys::{self, PartitionKeys};
 use super::rolling::RollingPolicy;
 use super::sink::location;
@@ -35,7 +34,8 @@ pub(crate) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
         Some(keys) => keys.data_schema(&request.schema),
         None => request.schema.clone(),
     };
-    let schema = in_microseconds(&schema);
+    // Times as Delta tables have them.
+    let schema = with_time_units(&schema, |_| TimeUnit::Microsecond);
     Ok(Box::new(move || {
         let log = DeltaLog::open(&location, job.as_deref(), table);
         let log = log.map_err(|problem| ConnectorError::place(location.to_string(), problem))?;
@@ -47,7 +47,7 @@ pub(crate) fn sink<'a>(request: &'a TableRequest, options: &'a Options) -> Resul
 /// What the log says of the table.
 fn table(request: &TableRequest) -> Result<DeltaTable, ConnectorError> {
     let fields = request.schema.fields().iter();
-    let fields: Vec<Value> = fields.map(|field| described(field)).collect::<Result<_, _>>()?;
+    let fields: Vec<Value> = fields.map(|field| field_of_log(field)).collect::<Result<_, _>>()?;
     let name = |key: &usize| request.schema.field(*key).name().clone();
     Ok(DeltaTable {
         schema: json!({"type": "struct", "fields": fields}),
@@ -58,7 +58,7 @@ fn table(request: &TableRequest) -> Result<DeltaTable, ConnectorError> {
 }
 
 /// A column as the log has it.
-fn described(field: &Field) -> Result<Value, ConnectorError> {
+fn field_of_log(field: &Field) -> Result<Value, ConnectorError> {
     if field.name().contains(REFUSED) {
         let problem = "has a character in its name that Delta tables have not: one of ' ,;{}()=', a tab or a line end; name it otherwise";
         return Err(ConnectorError::column(field.name(), problem));
@@ -98,7 +98,7 @@ fn type_name(data_type: &DataType) -> Option<Value> {
             );
         }
         DataType::Struct(fields) => {
-            let fields = fields.iter().map(|field| described(field).ok()).collect::<Option<Vec<Value>>>()?;
+            let fields = fields.iter().map(|field| field_of_log(field).ok()).collect::<Option<Vec<Value>>>()?;
             return Some(json!({"type": "struct", "fields": fields}));
         }
         _ => return None,
@@ -113,20 +113,4 @@ fn has_local_time(data_type: &DataType) -> bool {
         DataType::Struct(fields) => fields.iter().any(|field| has_local_time(field.data_type())),
         _ => false,
     }
-}
-
-/// The columns with times as Delta tables have them.
-fn in_microseconds(schema: &SchemaRef) -> SchemaRef {
-    Arc::new(Schema::new(schema.fields().iter().map(|field| field_in_microseconds(field)).collect::<Vec<_>>()))
-}
-
-fn field_in_microseconds(field: &Field) -> Field {
-    let data_type = match field.data_type() {
-        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
-        DataType::List(item) => DataType::List(Arc::new(field_in_microseconds(item))),
-        DataType::Map(entries, is_ordered) => DataType::Map(Arc::new(field_in_microseconds(entries)), *is_ordered),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| field_in_microseconds(field)).collect()),
-        other => other.clone(),
-    };
-    field.clone().with_data_type(data_type)
 }

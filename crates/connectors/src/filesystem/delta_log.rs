@@ -4,7 +4,6 @@
 //! the number of the checkpoint as well, as the version of an application of its own, so that one that is made again is known.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::files::problem;
 use super::partition_keys;
+use crate::random::unique;
 use crate::storage::Location;
 
 /// Where the log is, in the directory of the table.
@@ -66,10 +66,22 @@ pub(super) struct DeltaLog {
     writer: String,
     /// Of the next checkpoint.
     next_version: u64,
+    /// Commits before this number were there when it was opened: none is this writer's.
+    opened_at: u64,
     /// Commits before this number are there, and have been looked at.
     read_until: u64,
     /// Whether the table is there.
     exists: bool,
+}
+
+/// What is in the directory of a log.
+struct Listed {
+    /// The numbers of the commits, in ascending order.
+    commits: Vec<u64>,
+    /// The newest checkpoint, by the number of the last commit that it has.
+    checkpoint: Option<u64>,
+    /// The files of that: one that is large has several.
+    checkpoint_files: Vec<String>,
 }
 
 /// Which commit of a writer files are of.
@@ -85,14 +97,15 @@ impl DeltaLog {
     /// # Errors
     /// Where the table has other columns, or needs more of a writer than this one does.
     pub fn open(directory: &Location, job: Option<&str>, table: DeltaTable) -> Result<DeltaLog, String> {
-        let random = RandomState::new().build_hasher().finish();
-        let writer = format!("pelton-{}{}{random:016x}", job.unwrap_or_default(), if job.is_some() { "-" } else { "" });
+        let of_job = job.map_or_else(String::new, |job| format!("{job}-"));
+        let writer = format!("pelton-{of_job}{:016x}", unique());
         let directory = directory.join(DIRECTORY);
-        let mut log = DeltaLog { directory, table, writer, next_version: 0, read_until: 0, exists: false };
-        let names = log.names().map_err(|error| log.failed(&error))?;
-        let checkpoint = names.iter().filter_map(|name| checkpoint_number(name)).max();
-        log.read_until = log.versions()?.last().copied().max(checkpoint).map_or(0, |last| last + 1);
-        log.check_table()?;
+        let mut log =
+            DeltaLog { directory, table, writer, next_version: 0, opened_at: 0, read_until: 0, exists: false };
+        let listed = log.listed()?;
+        log.opened_at = listed.last().map_or(0, |last| last + 1);
+        log.read_until = log.opened_at;
+        log.check_table(&listed)?;
         Ok(log)
     }
 
@@ -128,18 +141,28 @@ impl DeltaLog {
             let known = action.get("txn").filter(|known| known["appId"] == **writer)?;
             known["version"].as_u64()
         };
-        let known = self.find(|actions| actions.iter().filter_map(version_of).max())?;
+        let first = if *writer == self.writer { self.opened_at } else { 0 };
+        let known = self.find(&self.listed()?, first, |actions| actions.iter().filter_map(version_of).max())?;
         Ok(known.is_some_and(|known| known >= *version))
     }
 
-    /// What is found in the newest commit that has it, or else in the newest checkpoint, which stands for the commits before it.
-    fn find<T>(&self, mut find: impl FnMut(&[Value]) -> Option<T>) -> Result<Option<T>, String> {
-        for number in self.versions()?.into_iter().rev() {
-            if let Some(found) = find(&self.read(number)?) {
+    /// What is found in the newest commit that has it, from that number on. The newest checkpoint stands for the commits up to it.
+    fn find<T>(
+        &self,
+        listed: &Listed,
+        first: u64,
+        mut find: impl FnMut(&[Value]) -> Option<T>,
+    ) -> Result<Option<T>, String> {
+        let is_read = |number: &&u64| **number >= first && listed.checkpoint.is_none_or(|last| **number > last);
+        for number in listed.commits.iter().rev().filter(is_read) {
+            if let Some(found) = find(&self.read(*number)?) {
                 return Ok(Some(found));
             }
         }
-        Ok(find(&self.read_checkpoint()?))
+        match listed.checkpoint {
+            Some(last) if last >= first => Ok(find(&self.read_checkpoint(listed)?)),
+            _ => Ok(None),
+        }
     }
 
     /// Looks at a commit that another writer has made.
@@ -152,17 +175,19 @@ impl DeltaLog {
     }
 
     /// Checks that the table which is there has the columns of this one.
-    fn check_table(&mut self) -> Result<(), String> {
-        let names = self.names().map_err(|error| self.failed(&error))?;
-        if !names.iter().any(|name| is_commit(name) || checkpoint_number(name).is_some()) {
+    fn check_table(&mut self, listed: &Listed) -> Result<(), String> {
+        if listed.last().is_none() {
             return Ok(());
         }
-        for of_table in ["metaData", "protocol"] {
-            let newest =
-                |actions: &[Value]| actions.iter().rev().find(|action| action.get(of_table).is_some()).cloned();
-            let Some(action) = self.find(newest)? else {
-                return Err(format!("has a log without a commit that says its {of_table}"));
-            };
+        let mut newest = [("metaData", None), ("protocol", None)];
+        self.find(listed, 0, |actions| {
+            for (kind, known) in newest.iter_mut().filter(|(_, known)| known.is_none()) {
+                *known = actions.iter().rev().find(|action| action.get(*kind).is_some()).cloned();
+            }
+            newest.iter().all(|(_, known)| known.is_some()).then_some(())
+        })?;
+        for (kind, known) in newest {
+            let action = known.ok_or_else(|| format!("has a log without a commit that says its {kind}"))?;
             self.check_action(&action)?;
         }
         self.exists = true;
@@ -257,12 +282,13 @@ impl DeltaLog {
         self.table.partition_columns.iter().map(value).collect()
     }
 
-    /// The numbers of the commits, in ascending order.
-    fn versions(&self) -> Result<Vec<u64>, String> {
+    fn listed(&self) -> Result<Listed, String> {
         let names = self.names().map_err(|error| self.failed(&error))?;
-        let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
-        numbers.sort_unstable();
-        Ok(numbers)
+        let mut commits: Vec<u64> = names.iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
+        commits.sort_unstable();
+        let checkpoint = names.iter().filter_map(|name| checkpoint_number(name)).max();
+        let is_newest = |name: &String| checkpoint.is_some() && checkpoint_number(name) == checkpoint;
+        Ok(Listed { commits, checkpoint, checkpoint_files: names.into_iter().filter(is_newest).collect() })
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
@@ -286,13 +312,10 @@ impl DeltaLog {
         lines.map(|line| serde_json::from_slice(line).map_err(wrong)).collect()
     }
 
-    /// What the newest checkpoint says of the table and of its writers; nothing where there is none.
-    fn read_checkpoint(&self) -> Result<Vec<Value>, String> {
-        let names = self.names().map_err(|error| self.failed(&error))?;
-        let newest = names.iter().filter_map(|name| checkpoint_number(name)).max();
+    /// What the newest checkpoint says of the table and of its writers.
+    fn read_checkpoint(&self, listed: &Listed) -> Result<Vec<Value>, String> {
         let mut actions = Vec::new();
-        // One that is large has several parts.
-        for name in names.iter().filter(|name| newest.is_some() && checkpoint_number(name) == newest) {
+        for name in &listed.checkpoint_files {
             let location = self.directory.join(name);
             let bytes = location.read().map_err(|error| self.failed(&error))?;
             let read = actions_of_checkpoint(bytes.into());
@@ -317,10 +340,6 @@ fn checkpoint_number(name: &str) -> Option<u64> {
     name.strip_suffix(".parquet")?.split_once(".checkpoint").and_then(|(number, _)| number.parse().ok())
 }
 
-fn is_commit(name: &str) -> bool {
-    name.strip_suffix(".json").is_some_and(|number| number.parse::<u64>().is_ok())
-}
-
 /// The actions in a file of a checkpoint, as commits have them, but for those of the table's files.
 fn actions_of_checkpoint(bytes: Bytes) -> Result<Vec<Value>, String> {
     let file = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|error| error.to_string())?;
@@ -334,6 +353,13 @@ fn actions_of_checkpoint(bytes: Bytes) -> Result<Vec<Value>, String> {
     let text = lines.into_inner();
     let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.map(|line| serde_json::from_slice(line).map_err(|error| error.to_string())).collect()
+}
+
+impl Listed {
+    /// The number of the newest commit, if there is one.
+    fn last(&self) -> Option<u64> {
+        self.commits.last().copied().max(self.checkpoint)
+    }
 }
 
 /// The name of a commit.
@@ -358,8 +384,7 @@ fn described(schema: &Value) -> String {
 
 /// The identifier of a new table: 122 random bits, as UUIDs of version 4 have them.
 fn identifier() -> String {
-    let random = || RandomState::new().build_hasher().finish();
-    let (high, low) = (random(), random());
+    let (high, low) = (unique(), unique());
     let (high, low) = (high & !0xF000 | 0x4000, low & !(0b11 << 62) | 0b10 << 62);
     format!(
         "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
@@ -420,7 +445,7 @@ mod tests {
     /// What the log adds, commit by commit.
     fn added(log: &DeltaLog) -> Vec<Vec<String>> {
         let path = |action: &Value| Some(action.get("add")?["path"].as_str()?.to_owned());
-        let commits = log.versions().unwrap().into_iter().map(|number| log.read(number).unwrap());
+        let commits = log.listed().unwrap().commits.into_iter().map(|number| log.read(number).unwrap());
         commits.map(|actions| actions.iter().filter_map(path).collect()).collect()
     }
 

@@ -1,6 +1,5 @@
 //! A file that is being written.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +20,7 @@ use crate::format::Format;
 use crate::format::avro::AvroWriter;
 use crate::format::compression::Compression;
 use crate::format::write::TextWriter;
+use crate::random::unique;
 use crate::storage::Location;
 
 /// Encoded bytes that are handed to the file at once.
@@ -237,15 +237,20 @@ fn written_schema(schema: &SchemaRef, format: &Format) -> SchemaRef {
     if !matches!(format, Format::Parquet { .. }) {
         return schema.clone();
     }
-    Arc::new(Schema::new(schema.fields().iter().map(written_field).collect::<Vec<_>>()))
+    with_time_units(schema, |unit| if unit == TimeUnit::Second { TimeUnit::Millisecond } else { unit })
 }
 
-fn written_field(field: &FieldRef) -> FieldRef {
+/// The same columns, with other units of times.
+pub(super) fn with_time_units(schema: &SchemaRef, unit: impl Fn(TimeUnit) -> TimeUnit + Copy) -> SchemaRef {
+    Arc::new(Schema::new(schema.fields().iter().map(|field| with_time_unit(field, unit)).collect::<Vec<_>>()))
+}
+
+fn with_time_unit(field: &FieldRef, unit: impl Fn(TimeUnit) -> TimeUnit + Copy) -> FieldRef {
     let written = match field.data_type() {
-        DataType::Timestamp(TimeUnit::Second, zone) => DataType::Timestamp(TimeUnit::Millisecond, zone.clone()),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(written_field).collect()),
-        DataType::List(item) => DataType::List(written_field(item)),
-        DataType::Map(entries, is_ordered) => DataType::Map(written_field(entries), *is_ordered),
+        DataType::Timestamp(own, zone) => DataType::Timestamp(unit(*own), zone.clone()),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| with_time_unit(field, unit)).collect()),
+        DataType::List(item) => DataType::List(with_time_unit(item, unit)),
+        DataType::Map(entries, is_ordered) => DataType::Map(with_time_unit(entries, unit), *is_ordered),
         _ => return field.clone(),
     };
     Arc::new(field.as_ref().clone().with_data_type(written))
@@ -263,7 +268,7 @@ pub(super) fn new_part(directory: &Location, job: &str, extension: &str, first: 
         // Nobody has the name of an object before it is complete, so each writer has names of its own.
         static WRITER: OnceLock<u64> = OnceLock::new();
         static UPLOADS: AtomicU64 = AtomicU64::new(0);
-        let writer = WRITER.get_or_init(|| RandomState::new().build_hasher().finish());
+        let writer = WRITER.get_or_init(unique);
         let number = UPLOADS.fetch_add(1, Ordering::Relaxed);
         let location = directory.join(format!("{}{writer:016x}-{number}.{extension}", prefix(job)));
         let file = PartFile::of_upload(bucket.upload(&location.key())?);

@@ -4,13 +4,13 @@
 //! What must outlive a crash is written through a [`Disk`].
 
 use std::fmt;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::ConnectorError;
 use crate::options::Options;
+use crate::random::unique;
 
 #[cfg(feature = "s3")]
 pub(crate) mod s3;
@@ -161,8 +161,7 @@ impl Location {
 fn create_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let directory = path.parent().unwrap_or(Path::new("."));
     disk.make_directory(directory)?;
-    let random = RandomState::new().build_hasher().finish();
-    let temporary = directory.join(format!(".{random:016x}.tmp"));
+    let temporary = directory.join(format!(".{:016x}.tmp", unique()));
     let mut file = disk.create_new(&temporary)?;
     let written = file.write_all(bytes).and_then(|()| file.sync());
     drop(file);
