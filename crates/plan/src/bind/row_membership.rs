@@ -74,6 +74,7 @@ fn rows_that_match(values: Vec<Expr>, subquery: Query, is_negated: bool) -> Quer
     *query
 }
 
-fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+/// `left op right`
+pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }

@@ -12,6 +12,8 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
+use super::row_membership::binary;
+
 /// A column that tables are joined by.
 struct Merged {
     name: String,
@@ -87,18 +89,19 @@ impl Chain {
     /// Writes the joins of an item of FROM; `None` where its text does not tell what the columns are.
     fn of(from: &mut TableWithJoins) -> Option<Chain> {
         let mut chain = Chain::default();
-        let has_using = |join: &Join| {
-            is_outer(&join.join_operator) && matches!(constraint(&join.join_operator), Some(JoinConstraint::Using(_)))
+        let has_using = |join: &mut Join| {
+            let operator = &mut join.join_operator;
+            is_outer(operator) && matches!(constraint_mut(operator), Some(JoinConstraint::Using(_)))
         };
         // DataFusion has the right column for those of inner joins.
-        if !from.joins.iter().any(has_using) {
+        if !from.joins.iter_mut().any(has_using) {
             return Some(chain);
         }
         chain.tables.push(Joined { name: name(&from.relation)?, merged: Vec::new() });
         for join in &mut from.joins {
             let right = name(&join.relation)?;
             chain.tables.push(Joined { name: right, merged: Vec::new() });
-            let columns = match constraint(&join.join_operator) {
+            let columns = match constraint_mut(&mut join.join_operator) {
                 Some(JoinConstraint::Using(columns)) => columns.clone(),
                 Some(JoinConstraint::Natural) => return None,
                 _ => Vec::new(),
@@ -210,19 +213,6 @@ fn is_outer(operator: &JoinOperator) -> bool {
     !matches!(operator, JoinOperator::Join(_) | JoinOperator::Inner(_))
 }
 
-fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
-    match operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) => Some(constraint),
-        _ => None,
-    }
-}
-
 fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     match operator {
         JoinOperator::Join(constraint)
@@ -238,10 +228,6 @@ fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
 
 fn qualified(table: &Ident, column: &Ident) -> Expr {
     Expr::CompoundIdentifier(vec![table.clone(), column.clone()])
-}
-
-fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
-    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
 /// `COALESCE(left, right)`

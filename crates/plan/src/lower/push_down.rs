@@ -36,8 +36,8 @@ pub(crate) fn push_down_filters(unbound: &mut UnboundProgram) -> Result<()> {
 fn take_filters(unbound: &mut UnboundProgram, number: usize) -> Result<Vec<SideFilter>> {
     let UnboundProgram { pipelines, operators, .. } = unbound;
     let Operator::Join(join) = &operators[number] else { unreachable!("it is a join") };
-    let mut readers: Vec<usize> = Vec::new();
-    readers.extend((0..pipelines.len()).filter(|&reader| pipelines[reader].input == StreamRef::Operator(number)));
+    let reads = |reader: &usize| pipelines[*reader].input == StreamRef::Operator(number);
+    let readers: Vec<usize> = (0..pipelines.len()).filter(reads).collect();
     let [reader] = readers[..] else { return Ok(Vec::new()) };
     let mut filters = Vec::new();
     for step in std::mem::take(&mut pipelines[reader].steps) {
