@@ -111,7 +111,7 @@ impl WindowJoinOperator {
             }
         };
         drop(open);
-        pairs.build()?;
+        pairs.prepare()?;
         self.open().keep_buckets(&pairs);
         *closing = Some(Closing { end, pairs });
         Ok(true)
@@ -122,7 +122,7 @@ impl WindowJoinOperator {
         if closing.is_none() {
             let next = self.open().report_next(self.node.residual.as_ref(), run.began_behind);
             let Some((end, mut pairs)) = next else { return Ok(false) };
-            pairs.build()?;
+            pairs.prepare()?;
             *closing = Some(Closing { end, pairs });
         }
         Ok(true)
@@ -136,7 +136,7 @@ impl WindowJoinOperator {
         run: RunContext<'_>,
     ) -> Result<(Option<WindowPart>, Micros, bool), KernelError> {
         let Some(Closing { end, pairs }) = closing.as_mut() else { unreachable!("a window is being joined") };
-        let (end, part) = (*end, pairs.next_part(rows_max));
+        let (end, part) = (*end, pairs.next_part(rows_max)?);
         self.charge_now(closing.as_ref(), run)?;
         let is_last = closing.take_if(|closing| closing.pairs.is_done()).is_some();
         if is_last {

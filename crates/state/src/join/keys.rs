@@ -91,6 +91,19 @@ impl KeyColumns {
         }
     }
 
+    /// Visits the integers of all rows, some at a time; any for rows without a key.
+    pub fn visit_integers(&self, mut visit: impl FnMut(&[i64])) {
+        let column = &self.columns[0];
+        if column.data_type().primitive_width() == Some(size_of::<i64>()) {
+            return visit(column.to_data().buffer::<i64>(0));
+        }
+        let mut integers = Vec::new();
+        for start in (0..self.rows).step_by(CHUNK_ROWS) {
+            widen_keys(&column.slice(start, CHUNK_ROWS.min(self.rows - start)), None, &mut integers);
+            visit(&integers);
+        }
+    }
+
     /// The integers of `selection`, or of all rows; any for rows without a key.
     pub fn integers(&self, selection: Option<&[u32]>, integers: &mut Vec<i64>) {
         widen_keys(&self.columns[0], selection, integers);

@@ -2,7 +2,7 @@
 //!
 //! Rows become immutable buckets, in which rows of another stream find those with the same key. In reading order: [`bucket`], [`build`] (how many threads build one),
 //! [`matching`] (what a kind of join makes of the pairs that match), [`lookups`] (the bounded tables that a program's pipelines join with), [`unmatched`] (those of their rows that are not found), [`list`] (several buckets that are probed as one), [`streams`] (joins of two streams); [`gather`] (values of the rows that are found), `keys` (key columns), `index`
-//! (from a key to rows), `dense` and `hashed` (its kinds) are what they stand on.
+//! (from a key to rows), `dense` and `hashed` (its kinds), `partition` (rows divided by their keys) are what they stand on.
 
 pub mod bucket;
 
@@ -25,6 +25,8 @@ mod chosen;
 mod keys;
 
 mod index;
+
+mod partition;
 
 mod dense;
 

@@ -115,7 +115,7 @@ fn map_pages(bytes: usize) -> NonNull<u8> {
 }
 
 /// Has the system back memory by huge pages as it is first touched, as far as it is large enough to hold some.
-pub(crate) fn use_huge_pages(memory: &mut [u32]) {
+pub(crate) fn use_huge_pages<T>(memory: &mut [T]) {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
         let Range { start, end } = memory.as_mut_ptr_range();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use pelton_data::join::{JoinSpec, Side};
 
-use super::pairs::{Pairs, Residual, WindowBounds};
+use super::pairs::{Pairs, Residual, WindowBounds, unexpected};
 use super::windows::{ClosedSlice, Indexed};
 use crate::join::{BucketRow, Buckets, RowMatches};
 use crate::kernel::KernelError;
@@ -39,16 +39,20 @@ pub struct WindowPairs {
 pub(super) struct Pass {
     /// Whose rows look.
     pub probing: Side,
-    rows: VecDeque<SideRows>,
+    pub rows: VecDeque<SideRows>,
     /// The first of the rows, where their matches have been found.
     counted: Option<CountedRows>,
     /// The rows of the other side.
     pub slices: Vec<(SliceId, ClosedSlice)>,
+    /// Whether other windows have these as well.
+    pub others_are_needed: bool,
     /// The same, as buckets.
     buckets: Option<Buckets>,
+    /// Bytes of what finds rows in these.
+    index_bytes: usize,
     /// The most matches of a row.
     matches_max: usize,
-    leaving: Leaving,
+    pub leaving: Leaving,
     /// How many rows of each of these, the first, have left with those that look for them and had come before (see [`SideRows`]).
     reported: Vec<usize>,
 }
@@ -95,56 +99,54 @@ pub struct WindowPart {
 }
 
 impl WindowPairs {
-    /// Makes the buckets that rows look for their matches in.
+    /// Divides rows, and makes buckets of those that other windows have as well.
     ///
     /// # Errors
     /// Where Arrow cannot put rows together.
-    pub fn build(&mut self) -> Result<(), KernelError> {
-        for pass in self.passes.iter_mut().filter(|pass| pass.buckets.is_none()) {
-            let mut buckets = Vec::new();
-            for (_, slice) in &mut pass.slices {
-                let before = slice.bytes();
-                let Indexed { bucket, matches_max } = slice.build(&self.spec, pass.probing.other())?;
-                buckets.push(bucket);
-                pass.matches_max += matches_max;
-                self.bytes = (self.bytes + slice.bytes()).saturating_sub(before);
-            }
-            pass.buckets = Some(Buckets::new(buckets));
+    pub fn prepare(&mut self) -> Result<(), KernelError> {
+        for pass in std::mem::take(&mut self.passes) {
+            let passes = pass.divided(&self.spec).map_err(unexpected)?;
+            self.passes.extend(passes);
+        }
+        for pass in self.passes.iter_mut().filter(|pass| pass.others_are_needed) {
+            pass.build(&self.spec)?;
         }
         Ok(())
     }
 
     /// Bytes of what is left to do, about.
     pub fn bytes(&self) -> usize {
-        let counted = self.passes.iter().filter_map(|pass| pass.counted.as_ref());
-        self.bytes + counted.map(|counted| counted.matches.bytes()).sum::<usize>()
+        // Passes are done one after the other.
+        let made = |pass: &Pass| pass.index_bytes + pass.counted.as_ref().map_or(0, |counted| counted.matches.bytes());
+        self.bytes + self.passes.front().map_or(0, made)
     }
 
     /// The next part, of at most so many rows that look for their matches, and about as many pairs; none where all have been returned.
     ///
-    /// # Panics
-    /// Where the buckets have not been built.
-    pub fn next_part(&mut self, rows_max: usize) -> Option<WindowPart> {
+    /// # Errors
+    /// Where Arrow cannot put rows together.
+    pub fn next_part(&mut self, rows_max: usize) -> Result<Option<WindowPart>, KernelError> {
         let pass = loop {
             match self.passes.front_mut() {
                 Some(pass) if pass.is_done() => drop(self.passes.pop_front()),
                 Some(pass) => break pass,
-                None => return None,
+                None => return Ok(None),
             }
         };
+        pass.build(&self.spec)?;
         let keys = &self.spec.sides[pass.probing.port()].keys;
         let looks_at_pairs = pass.leaving.pairs || self.residual.is_some();
         let rows = pass.next_rows(rows_max.max(1), looks_at_pairs, keys);
-        Some(WindowPart {
+        Ok(Some(WindowPart {
             spec: self.spec.clone(),
             residual: self.residual.clone(),
             bounds: self.bounds,
             probing: pass.probing,
             rows,
-            buckets: pass.buckets.clone().expect("the buckets have been built"),
+            buckets: pass.buckets.clone().expect("they have been built"),
             leaving: pass.leaving,
             reported: pass.reported.clone(),
-        })
+        }))
     }
 
     /// Whether all has been returned.
@@ -162,7 +164,48 @@ impl Pass {
         leaving: Leaving,
         reported: Vec<usize>,
     ) -> Pass {
-        Pass { probing, rows, counted: None, slices, buckets: None, matches_max: 0, leaving, reported }
+        let others_are_needed = false;
+        Pass {
+            probing,
+            rows,
+            counted: None,
+            slices,
+            others_are_needed,
+            buckets: None,
+            index_bytes: 0,
+            matches_max: 0,
+            leaving,
+            reported,
+        }
+    }
+
+    /// A pass like this of which nothing has been reported, with other rows of both sides.
+    pub fn with_rows(&self, own: Vec<RecordBatch>, others: Vec<RecordBatch>) -> Pass {
+        let own = own.into_iter().filter(|rows| rows.num_rows() > 0);
+        let rows = own.map(|rows| SideRows { rows, are_reported: false }).collect();
+        Pass::new(self.probing, rows, vec![(SliceId::new(0, 0), ClosedSlice::new(others))], self.leaving, vec![0])
+    }
+
+    /// Whether some of the rows, or of those of the other side, have left.
+    pub fn has_reported(&self) -> bool {
+        self.reported.iter().any(|count| *count > 0) || self.rows.iter().any(|rows| rows.are_reported)
+    }
+
+    /// Makes the buckets that rows look for their matches in.
+    fn build(&mut self, spec: &JoinSpec) -> Result<(), KernelError> {
+        if self.buckets.is_some() {
+            return Ok(());
+        }
+        let mut buckets = Vec::new();
+        for (_, slice) in &mut self.slices {
+            let before = slice.bytes();
+            let Indexed { bucket, matches_max } = slice.build(spec, self.probing.other())?;
+            buckets.push(bucket);
+            self.matches_max += matches_max;
+            self.index_bytes += slice.bytes().saturating_sub(before);
+        }
+        self.buckets = Some(Buckets::new(buckets));
+        Ok(())
     }
 
     fn is_done(&self) -> bool {

@@ -149,6 +149,10 @@ impl WindowJoin {
         }
         let bytes = self.forget(end);
         self.closed_until = end;
+        for pass in &mut passes {
+            let slices = &self.sides[pass.probing.other().port()];
+            pass.others_are_needed = pass.slices.iter().any(|(slice, _)| slices.contains_key(slice));
+        }
         self.pairs(end, residual, passes, bytes)
     }
 
@@ -167,7 +171,7 @@ impl WindowJoin {
 
     /// Keeps the buckets of slices that other windows have as well.
     pub fn keep_buckets(&mut self, pairs: &WindowPairs) {
-        for pass in &pairs.passes {
+        for pass in pairs.passes.iter().filter(|pass| pass.others_are_needed) {
             let slices = &mut self.sides[pass.probing.other().port()];
             for (slice, built) in &pass.slices {
                 if let Some(kept) = slices.get_mut(slice) {
@@ -294,15 +298,14 @@ impl SliceOfSide {
 
     fn so_far(&self) -> ClosedSlice {
         match self {
-            SliceOfSide::Open(open) => ClosedSlice { batches: Arc::new(open.batches().to_vec()), index: None },
+            SliceOfSide::Open(open) => ClosedSlice::new(open.batches().to_vec()),
             SliceOfSide::Closed(closed) => closed.clone(),
         }
     }
 
     fn close(&mut self) -> &mut ClosedSlice {
         if let SliceOfSide::Open(open) = self {
-            let batches = Arc::new(std::mem::take(open).into_batches());
-            *self = SliceOfSide::Closed(ClosedSlice { batches, index: None });
+            *self = SliceOfSide::Closed(ClosedSlice::new(std::mem::take(open).into_batches()));
         }
         match self {
             SliceOfSide::Closed(closed) => closed,
@@ -312,6 +315,10 @@ impl SliceOfSide {
 }
 
 impl ClosedSlice {
+    pub fn new(batches: Vec<RecordBatch>) -> ClosedSlice {
+        ClosedSlice { batches: Arc::new(batches), index: None }
+    }
+
     pub fn rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }

@@ -54,9 +54,9 @@ fn parts(kind: JoinKind, rows_max: usize, residual: Option<&Residual>) -> Vec<us
         assert_eq!(join.add(side, SliceId::new(SIZE, 0), rows(side)), 0);
     }
     let mut pairs = join.close(SIZE, residual);
-    pairs.build().unwrap();
+    pairs.prepare().unwrap();
     let mut parts = Vec::new();
-    while let Some(part) = pairs.next_part(rows_max) {
+    while let Some(part) = pairs.next_part(rows_max).unwrap() {
         parts.push(part.join().unwrap().iter().map(RecordBatch::num_rows).sum());
     }
     assert!(pairs.is_done());
