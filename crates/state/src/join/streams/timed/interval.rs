@@ -14,8 +14,11 @@ use crate::key_numbers::KeyNumbers;
 /// With fewer keys, or entries of rings, than this, none are looked for that nobody needs.
 const SWEPT_MIN: usize = 4096;
 
-/// How many rows before its own the ring of a row's key is prefetched.
+/// How many rows before its own the rows in the ring of a row's key are prefetched,
 const AHEAD: usize = 8;
+
+/// and how many before, where these lie.
+const RING_AHEAD: usize = 2 * AHEAD;
 
 /// Pairs of rows that are near each other.
 #[derive(Debug)]
@@ -70,6 +73,7 @@ impl IntervalJoin {
     /// Goes on through the rows to be joined, until about so much work has been done; what is left of it.
     pub fn join(&mut self, sides: &mut [SideRows; 2], keys: usize, found: &mut Found, mut work: usize) -> usize {
         self.rings.iter_mut().for_each(|rings| rings.resize(keys));
+        let rows_expire = Side::BOTH.into_iter().any(|side| self.kind.keeps_unmatched(side));
         while work > 0 {
             let (side, row) = match (sides[0].peek(), sides[1].peek()) {
                 (Some(left), Some(right)) if left.time <= right.time => (Side::Left, left),
@@ -77,12 +81,17 @@ impl IntervalJoin {
                 (_, Some(right)) => (Side::Right, right),
                 (None, None) => break,
             };
-            work -= self.expire(sides, row.time, found, work);
-            if work == 0 {
-                break;
+            if rows_expire {
+                work -= self.expire(sides, row.time, found, work);
+                if work == 0 {
+                    break;
+                }
+            }
+            if let Some(key) = sides[side.port()].key_ahead(RING_AHEAD) {
+                self.rings.iter().for_each(|rings| rings.prefetch(key));
             }
             if let Some(key) = sides[side.port()].key_ahead(AHEAD) {
-                self.rings.iter().for_each(|rings| rings.prefetch(key));
+                self.rings.iter().for_each(|rings| rings.prefetch_rows(key));
             }
             work = work.saturating_sub(1 + self.join_row(side, row, found));
             sides[side.port()].skip(1);

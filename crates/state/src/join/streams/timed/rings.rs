@@ -38,9 +38,15 @@ impl Rings {
         self.rings.resize(keys, Ring::default());
     }
 
-    /// Prefetches where the rows of a key begin.
+    /// Prefetches what says where the rows of a key lie.
     #[inline(always)]
     pub fn prefetch(&self, key: u32) {
+        prefetch(self.rings.as_ptr().wrapping_add(key as usize).cast());
+    }
+
+    /// Prefetches where the rows of a key begin.
+    #[inline(always)]
+    pub fn prefetch_rows(&self, key: u32) {
         if let Some(ring) = self.rings.get(key as usize) {
             prefetch(self.arena.as_ptr().wrapping_add((ring.start + ring.head) as usize).cast());
         }
@@ -49,14 +55,14 @@ impl Rings {
     /// Adds a row of a key, not earlier than the others.
     #[inline(always)]
     pub fn push(&mut self, key: u32, time: Micros, row: u64) {
-        let mut ring = self.rings[key as usize];
-        if ring.length == ring.capacity {
-            ring = self.grown(ring);
+        if self.rings[key as usize].length == self.rings[key as usize].capacity {
+            self.rings[key as usize] = self.grown(self.rings[key as usize]);
         }
+        // Fields are read and written one by one: a ring that is copied whole right after one of them was written waits for the store.
+        let ring = &mut self.rings[key as usize];
         let at = ring.start + ((ring.head + ring.length) & (ring.capacity - 1));
         self.arena[at as usize] = Entry { time, row };
         ring.length += 1;
-        self.rings[key as usize] = ring;
     }
 
     fn grown(&mut self, ring: Ring) -> Ring {
@@ -83,7 +89,8 @@ impl Rings {
     /// Drops the rows of a key before `from`, and visits those up to `to`, the oldest first. Returns how many.
     #[inline(always)]
     pub fn visit(&mut self, key: u32, (from, to): (Micros, Micros), mut visit: impl FnMut(u64)) -> usize {
-        let ring = self.drop_before(key, from);
+        self.drop_before(key, from);
+        let ring = &self.rings[key as usize];
         let mut visited = 0;
         while visited < ring.length {
             let at = ring.start + ((ring.head + visited) & (ring.capacity - 1));
@@ -98,18 +105,13 @@ impl Rings {
     }
 
     #[inline(always)]
-    fn drop_before(&mut self, key: u32, from: Micros) -> Ring {
-        let mut ring = self.rings[key as usize];
-        if ring.length == 0 || self.arena[(ring.start + ring.head) as usize].time >= from {
-            return ring;
-        }
+    fn drop_before(&mut self, key: u32, from: Micros) {
+        // An empty ring keeps its place: most keys come again soon, and sweeping gives the others back.
+        let ring = &mut self.rings[key as usize];
         while ring.length > 0 && self.arena[(ring.start + ring.head) as usize].time < from {
             ring.head = (ring.head + 1) & (ring.capacity - 1);
             ring.length -= 1;
         }
-        // An empty ring keeps its place: most keys come again soon, and sweeping gives the others back.
-        self.rings[key as usize] = ring;
-        ring
     }
 
     /// Drops the rows of all keys before `from`.
