@@ -237,21 +237,27 @@ impl Pending {
 
     /// The last time up to `last` such that no more than `rows_max` rows have come up to it, or one time's.
     pub fn last_of(&self, last: i64, rows_max: usize) -> i64 {
-        let ready = || self.batches.range(..=(last, usize::MAX, u64::MAX)).map(|(_, batch)| batch);
-        if ready().map(|batch| batch.ticks.len()).sum::<usize>() <= rows_max {
+        let ready = |last: i64| self.batches.range(..=(last, usize::MAX, u64::MAX)).map(|(_, batch)| batch);
+        // The first batches that have more rows end behind it.
+        let (mut rows, mut end) = (0, i64::MIN);
+        let has_more = |batch: &Ordered| {
+            rows += batch.ticks.len();
+            end = end.max(batch.last_tick().unwrap_or(end));
+            rows > rows_max
+        };
+        if !ready(last).any(has_more) {
             return last;
         }
-        let count = |last: i64| ready().map(|batch| batch.count_until(last)).sum::<usize>();
-        let ends = ready().filter_map(Ordered::last_tick);
-        let (mut few, mut many) =
-            (self.batches.keys().next().map_or(last, |first| first.0), ends.max().unwrap_or(last));
-        if count(last) <= rows_max {
+        let many = end.min(last);
+        let count = |until: i64| ready(many).map(|batch| batch.count_until(until)).sum::<usize>();
+        if count(many) <= rows_max {
             return last;
         }
-        many = many.min(last);
-        while many.abs_diff(few) > 1 {
-            let between = few.midpoint(many);
-            if count(between) <= rows_max { few = between } else { many = between }
+        let mut few = self.batches.keys().next().map_or(last, |first| first.0);
+        let mut more = many;
+        while more.abs_diff(few) > 1 {
+            let between = few.midpoint(more);
+            if count(between) <= rows_max { few = between } else { more = between }
         }
         few
     }

@@ -1,5 +1,5 @@
 //! Joins of rows by the distance of their times: rows of both sides wait until the watermark has passed them, and are joined in the order of their times by one
-//! worker at a time.
+//! worker at a time. The columns of pairs are put together by several at once.
 
 use std::sync::{Arc, PoisonError};
 
@@ -8,7 +8,7 @@ use pelton_data::block::ticks;
 use pelton_data::join::{JoinSpec, Side};
 use pelton_data::time::WATERMARK_MIN;
 use pelton_data::{Block, Micros, TimeColumn};
-use pelton_state::join::streams::{Residual, TimedJoin};
+use pelton_state::join::streams::{LeavingPairs, Residual, TimedJoin};
 use pelton_state::kernel::{KernelCall, KernelError, KernelInput};
 use pelton_state::snapshot::{renew, replace, take_into};
 
@@ -20,6 +20,7 @@ use super::{
 use crate::operators::context::TaskContext;
 use crate::operators::inputs::Inputs;
 use crate::state::finished::Finished;
+use crate::state::results::Timed;
 use crate::sync::{Mutex, MutexGuard};
 
 /// A join of rows by the distance of their times, fed by the pipelines of both sides.
@@ -61,6 +62,19 @@ impl TimedJoinOperator {
 
     fn rows(&self) -> MutexGuard<'_, TimedJoin> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The rows that leave, each batch with its newest time.
+    fn output(&self, pairs: &[LeavingPairs], joined: Micros) -> Result<Vec<Timed>, KernelError> {
+        let mut timed = Vec::new();
+        for pairs in pairs {
+            let with_newest = |rows: RecordBatch| {
+                let newest = self.newest(&rows, joined);
+                (rows, newest)
+            };
+            timed.extend(pairs.output()?.into_iter().map(with_newest));
+        }
+        Ok(timed)
     }
 
     /// The newest time of rows that leave, or else that up to which rows have been joined.
@@ -116,15 +130,15 @@ impl StatefulOperator for TimedJoinOperator {
         for (port, arriving) in due.rows {
             late_rows += join.add(self.node.sides[port], arriving.rows)? as u64;
         }
-        let (rows, joined) = join.advance(due.until, due.rows_max)?;
+        let (pairs, joined) = join.advance(due.until, due.rows_max)?;
         context.run.account.charge_frames(self.index(), context.run.clock, || join.bytes())?;
-        let with_newest = |rows: RecordBatch| {
-            let newest = self.newest(&rows, joined);
-            (rows, newest)
+        let until = join.results_until(joined);
+        drop(join);
+        let leave = move || {
+            let rows = self.output(&pairs, joined)?;
+            Ok(Left { rows, until, late_rows, late: None })
         };
-        let rows = rows.into_iter().map(with_newest).collect();
-        let left = Left { rows, until: join.results_until(joined), late_rows, late: None };
-        Ok(Advanced { until: joined, leaving: Leaving::Now(Ok(left)) })
+        Ok(Advanced { until: joined, leaving: Leaving::Later(Box::new(leave)) })
     }
 
     fn holding(&self) -> Holding {

@@ -16,6 +16,6 @@ mod partitions;
 pub mod timed;
 
 pub use self::pairs::{Residual, Test};
-pub use self::timed::TimedJoin;
+pub use self::timed::{LeavingPairs, TimedJoin};
 pub use self::window_pairs::{WindowPairs, WindowPart};
 pub use self::windows::WindowJoin;

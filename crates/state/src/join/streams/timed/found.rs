@@ -1,4 +1,8 @@
 //! What joining has found: pairs of rows, and rows that may have no match, in the order in which they leave.
+//!
+//! What leaves is two numbers of rows and the batches that these lie in. Its columns are put together apart from the join, while another worker goes on with that.
+
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use pelton_data::join::{JoinKind, JoinSpec};
@@ -38,25 +42,24 @@ impl Found {
         (self.lefts.capacity() + self.rights.capacity()) * size_of::<u64>()
     }
 
-    /// Takes all out, as the rows that leave.
+    /// Takes all out that leaves; `None` where nothing does.
     pub fn take(
         &mut self,
-        spec: &JoinSpec,
+        spec: &Arc<JoinSpec>,
         residual: Option<&Residual>,
         sides: &mut [SideRows; 2],
-        output: &mut Vec<RecordBatch>,
-    ) -> Result<(), KernelError> {
+    ) -> Result<Option<LeavingPairs>, KernelError> {
         self.choose(spec.kind, residual, sides)?;
         let [left, right] = &*sides;
-        let pairs = Pairs::new(left.batches(), right.batches());
-        for (lefts, rights) in self.lefts.chunks(BATCH_ROWS_MAX).zip(self.rights.chunks(BATCH_ROWS_MAX)) {
-            let (lefts, rights) = (places(left, lefts), places(right, rights));
-            output.push(pairs.output(spec, &lefts, &rights, None)?);
-        }
+        let leaving = (!self.lefts.is_empty()).then(|| LeavingPairs {
+            spec: spec.clone(),
+            batches: [left.batches().to_vec(), right.batches().to_vec()],
+            rows: [places(left, &self.lefts), places(right, &self.rights)],
+        });
         self.lefts.clear();
         self.rights.clear();
         self.has_lone = false;
-        Ok(())
+        Ok(leaving)
     }
 
     /// Keeps what leaves.
@@ -112,6 +115,29 @@ impl Found {
         let met = Pairs::new(left.batches(), right.batches()).meet(residual, &lefts, &rights)?;
         let mut met = met.iter();
         Ok(are_pairs.into_iter().map(|is_pair| is_pair && met.next() == Some(true)).collect())
+    }
+}
+
+/// Rows that leave a join, before they have columns.
+pub struct LeavingPairs {
+    spec: Arc<JoinSpec>,
+    /// What the rows of each side lie in.
+    batches: [Vec<RecordBatch>; 2],
+    /// The row of each side that each pair has.
+    rows: [Vec<BucketRow>; 2],
+}
+
+impl LeavingPairs {
+    /// The rows with their columns.
+    ///
+    /// # Errors
+    /// Where Arrow cannot put values of a type together.
+    pub fn output(&self) -> Result<Vec<RecordBatch>, KernelError> {
+        let [left, right] = &self.batches;
+        let [lefts, rights] = &self.rows;
+        let pairs = Pairs::new(left, right);
+        let chunks = lefts.chunks(BATCH_ROWS_MAX).zip(rights.chunks(BATCH_ROWS_MAX));
+        chunks.map(|(lefts, rights)| pairs.output(&self.spec, lefts, rights, None)).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use super::rows::{NO_KEY, NO_ROW, Row, SideRows};
 use crate::key_numbers::KeyNumbers;
 
 /// With fewer keys, or entries of rings, than this, none are looked for that nobody needs.
-const SWEPT_MIN: usize = 4096;
+const SWEPT_MIN: usize = if cfg!(test) { 4 } else { 4096 };
 
 /// How many rows before its own the rows in the ring of a row's key are prefetched,
 const AHEAD: usize = 8;
@@ -155,7 +155,7 @@ impl IntervalJoin {
         Side::BOTH.into_iter().filter_map(lone).min()
     }
 
-    /// Forgets what matches no row at `time` or later. There is no row to be joined.
+    /// Forgets what matches no row at `time` or later.
     pub fn forget(&mut self, sides: &mut [SideRows; 2], keys: &mut Option<KeyNumbers>, time: Micros) {
         for side in Side::BOTH {
             if !self.kind.keeps_unmatched(side) {
@@ -172,17 +172,21 @@ impl IntervalJoin {
             self.rings[side.port()].resize(count);
             self.rings[side.port()].drop_all_before(from);
         }
-        let kept: Vec<bool> = (0..count).map(|key| self.rings.iter().any(|rings| rings.has_rows(key))).collect();
+        let mut kept: Vec<bool> = (0..count).map(|key| self.rings.iter().any(|rings| rings.has_rows(key))).collect();
+        sides.iter().for_each(|side| side.keep_keys(&mut kept));
         let mut kept_count = count;
         if let Some(keys) = keys {
             keys.retain(&kept);
             kept_count = keys.count();
             self.rings.iter_mut().for_each(|rings| rings.retain(&kept));
+            sides.iter_mut().for_each(|side| side.renumber_keys(&kept));
         } else {
             self.rings.iter_mut().for_each(|rings| rings.retain(&[true]));
         }
-        let entries: usize = self.rings.iter().map(Rings::capacity).sum();
-        self.swept_at = ((2 * kept_count).max(SWEPT_MIN), (4 * entries).max(SWEPT_MIN));
+        let entries_left: usize = self.rings.iter().map(Rings::capacity).sum();
+        // Where most keys come again and again, their rings grow to what they were.
+        let regrown = if 2 * kept_count >= count { 2 * entries } else { 0 };
+        self.swept_at = ((2 * kept_count).max(SWEPT_MIN), (4 * entries_left).max(regrown).max(SWEPT_MIN));
     }
 
     /// The time of the earliest row of a side that matches a row at `time` or later.

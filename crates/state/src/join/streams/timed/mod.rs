@@ -28,6 +28,7 @@ use pelton_data::column::logical_type;
 use pelton_data::join::{JoinColumn, JoinKind, JoinSpec, JoinTime, Side};
 
 use self::found::Found;
+pub use self::found::LeavingPairs;
 use self::interval::IntervalJoin;
 use self::nearest::NearestJoin;
 use self::rows::SideRows;
@@ -102,7 +103,7 @@ impl TimedJoin {
     ///
     /// # Errors
     /// Where the residual condition has no value for a pair, or Arrow cannot put rows together.
-    pub fn advance(&mut self, watermark: Micros, rows_max: usize) -> Result<(Vec<RecordBatch>, Micros), KernelError> {
+    pub fn advance(&mut self, watermark: Micros, rows_max: usize) -> Result<(Vec<LeavingPairs>, Micros), KernelError> {
         for side in &mut self.sides {
             side.pending.pass(side.last_tick_before(watermark));
         }
@@ -114,6 +115,7 @@ impl TimedJoin {
             let keys = self.keys.as_ref().map_or(1, KeyNumbers::count);
             work = match &mut self.method {
                 Method::Interval(interval) => interval.join(&mut self.sides, keys, &mut self.found, work),
+                // Rows that have been put in order are few, and each is in few pairs: all of them are gone through.
                 Method::Nearest(nearest) => nearest.join(&mut self.sides, keys, &mut self.found, work),
             };
             self.take_found(&mut output)?;
@@ -138,9 +140,9 @@ impl TimedJoin {
     /// What has been returned so far, and up to which time all rows have been joined, if more may be done.
     fn paused(
         &mut self,
-        output: Vec<RecordBatch>,
+        output: Vec<LeavingPairs>,
         watermark: Micros,
-    ) -> Result<(Vec<RecordBatch>, Micros), KernelError> {
+    ) -> Result<(Vec<LeavingPairs>, Micros), KernelError> {
         let pending = self.sides.iter().filter_map(SideRows::first_pending);
         let next = pending.chain(self.next_row_time()).min().unwrap_or(Micros::MAX);
         let lone = match &self.method {
@@ -148,9 +150,7 @@ impl TimedJoin {
             Method::Nearest(_) => None,
         };
         let next = next.min(lone.unwrap_or(next));
-        if self.next_row_time().is_none() {
-            self.forget(next.min(watermark))?;
-        }
+        self.forget(next.min(watermark))?;
         // A time before the watermark asks for another turn.
         Ok((output, next.min(watermark.saturating_sub(1))))
     }
@@ -170,15 +170,20 @@ impl TimedJoin {
         Ok(self.next_row_time().is_some())
     }
 
-    fn take_found(&mut self, output: &mut Vec<RecordBatch>) -> Result<(), KernelError> {
-        self.found.take(&self.spec, self.residual.as_ref(), &mut self.sides, output)
+    fn take_found(&mut self, output: &mut Vec<LeavingPairs>) -> Result<(), KernelError> {
+        output.extend(self.found.take(&self.spec, self.residual.as_ref(), &mut self.sides)?);
+        Ok(())
     }
 
-    /// Forgets what matches no row at `time` or later. There is no row to be joined.
+    /// Forgets what matches no row at `time` or later. Of the nearest rows nothing is forgotten while rows are to be joined.
     fn forget(&mut self, time: Micros) -> Result<(), KernelError> {
+        let is_under_way = self.next_row_time().is_some();
         match &mut self.method {
             Method::Interval(interval) => interval.forget(&mut self.sides, &mut self.keys, time),
-            Method::Nearest(nearest) => nearest.forget(&mut self.sides, &mut self.keys).map_err(unexpected)?,
+            Method::Nearest(nearest) if !is_under_way => {
+                nearest.forget(&mut self.sides, &mut self.keys).map_err(unexpected)?;
+            }
+            Method::Nearest(_) => {}
         }
         self.sides.iter_mut().for_each(SideRows::drop_expired);
         Ok(())

@@ -13,10 +13,10 @@ use super::rows::{NO_KEY, NO_ROW, Row, SideRows};
 use crate::key_numbers::KeyNumbers;
 
 /// With fewer keys than this, none are looked for that nobody needs.
-const SWEPT_MIN: usize = 4096;
+const SWEPT_MIN: usize = if cfg!(test) { 4 } else { 4096 };
 
 /// So many rows that nobody needs may be held beside those of the keys.
-const UNUSED_ROWS_MAX: usize = 1 << 14;
+const UNUSED_ROWS_MAX: usize = if cfg!(test) { 8 } else { 1 << 14 };
 
 /// Rows with the nearest of the other side.
 #[derive(Debug)]
@@ -86,12 +86,12 @@ impl NearestJoin {
         NearestJoin { keeps_unmatched, has_residual, is_backward, is_strict, rows, waiting, keys_swept_at: SWEPT_MIN }
     }
 
-    /// Goes on through the rows to be joined, until about so much work has been done; what is left of it.
+    /// Goes through the rows to be joined; what is left of so much work.
     pub fn join(&mut self, sides: &mut [SideRows; 2], keys: usize, found: &mut Found, mut work: usize) -> usize {
         self.rows.resize(keys, NO_ROW);
         // Of rows of one time, the right ones come first where they match left ones after them.
         let right_first = self.is_backward != self.is_strict;
-        while work > 0 {
+        loop {
             let (side, row) = match (sides[0].peek(), sides[1].peek()) {
                 (Some(left), Some(right)) if left.time < right.time || (left.time == right.time && !right_first) => {
                     (Side::Left, left)

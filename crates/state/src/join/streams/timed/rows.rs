@@ -193,6 +193,26 @@ impl SideRows {
         self.next += rows as u64;
     }
 
+    /// Marks the keys of rows to be joined.
+    pub fn keep_keys(&self, kept: &mut [bool]) {
+        let keys = self.fresh.keys[self.fresh.at..].iter().filter(|key| **key != NO_KEY);
+        keys.for_each(|&key| kept[key as usize] = true);
+    }
+
+    /// The keys that were kept have been numbered anew, in their order.
+    pub fn renumber_keys(&mut self, kept: &[bool]) {
+        let mut next = 0;
+        let numbers: Vec<u32> = kept
+            .iter()
+            .map(|is_kept| {
+                next += u32::from(*is_kept);
+                next.wrapping_sub(1)
+            })
+            .collect();
+        let keys = self.fresh.keys[self.fresh.at..].iter_mut().filter(|key| **key != NO_KEY);
+        keys.for_each(|key| *key = numbers[*key as usize]);
+    }
+
     /// The next rows to be joined that have the time of the first, in their order.
     pub fn peers(&self) -> impl ExactSizeIterator<Item = Row> + DoubleEndedIterator {
         let (times, keys) = (&self.fresh.times[self.fresh.at..], &self.fresh.keys[self.fresh.at..]);

@@ -254,8 +254,8 @@ impl Case {
         (pairs, returned_until): (&mut Vec<Pair>, &mut Micros),
     ) {
         loop {
-            let (batches, joined) = join.advance(watermark, 1 + random.below(9) as usize).unwrap();
-            for batch in batches {
+            let (leaving, joined) = join.advance(watermark, 1 + random.below(9) as usize).unwrap();
+            for batch in leaving.iter().flat_map(|pairs| pairs.output().unwrap()) {
                 let ids = |column: usize| batch.column(column).as_primitive::<Int64Type>().iter().collect::<Vec<_>>();
                 let new: Vec<Pair> = ids(0).into_iter().zip(ids(1)).collect();
                 assert!(new.iter().all(|pair| self.earliest(pair) >= *returned_until), "{new:?} {returned_until}");
@@ -324,7 +324,7 @@ fn rows_before_the_watermark_are_left_out() {
     // The row at 2 is before the watermark as well.
     assert_eq!(join.add(Side::Left, batch(Side::Left, &rows(4, |_| 1, |id| id))).unwrap(), 3);
     let (pairs, _) = join.advance(WATERMARK_MAX, 100).unwrap();
-    assert_eq!(pairs.iter().map(RecordBatch::num_rows).sum::<usize>(), 4);
+    assert_eq!(pairs.iter().flat_map(|pairs| pairs.output().unwrap()).map(|batch| batch.num_rows()).sum::<usize>(), 4);
 }
 
 #[test]
