@@ -4,14 +4,15 @@
 //! makes work raises the count first, so that no wake-up is lost. Raising it takes no lock while nobody sleeps.
 //!
 //! Each run has counts of its own in front of the one that all share: what a worker found to do in a run is known to
-//! all, and the run is not looked at again, until something happens in it.
+//! all, and the run is not looked at again, until something happens in it. A run in which nothing happens for a while becomes dormant: workers leave it out
+//! of what they go through, so that a choice takes no longer however many there are.
 
 mod awaited;
 
 #[cfg(feature = "loom")]
 use loom::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicU64, AtomicUsize, Ordering, fence},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
 };
 #[cfg(feature = "loom")]
 use loom::thread::{self, Thread};
@@ -28,7 +29,7 @@ use crate::scheduler::policy::Rank;
 #[cfg(not(feature = "loom"))]
 use crate::sync::{
     Mutex, MutexGuard,
-    atomic::{AtomicU64, AtomicUsize, Ordering, fence},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     thread::{self, Thread},
 };
 
@@ -45,6 +46,12 @@ const SPINS_AT_ONCE: u32 = 16;
 
 /// So often one after the other spinning must have been in vain until it is no more expected to be of use.
 const PATIENCE_MAX: u8 = 8;
+
+/// A run that has nothing to do for so long may become dormant.
+const DORMANT_NS_MIN: u64 = 100_000_000;
+
+/// With a dormant run in which there is something to do those are awakened in which there is so soon after.
+const AWAKENED_NS: u64 = 50_000_000;
 
 /// As long as spinning takes the place of a wake-up once in so many times and one, it is worth its time.
 const IN_VAIN: u8 = 2;
@@ -78,6 +85,10 @@ struct EventCount {
     workers: usize,
     /// Of all runs.
     events: AtomicU64,
+    /// How often something has happened in a dormant run, or may be to be done there.
+    awakenings: AtomicU64,
+    /// When there is next something to do in a dormant run, or earlier; the largest number where there is nothing.
+    dormant_until_ns: AtomicU64,
     sleepers: AtomicUsize,
     /// Who does not sleep yet, and sees when something happens.
     spinners: AtomicUsize,
@@ -122,6 +133,8 @@ impl Rest {
         Rest(Arc::new(EventCount {
             workers,
             events: AtomicU64::new(0),
+            awakenings: AtomicU64::new(0),
+            dormant_until_ns: AtomicU64::new(u64::MAX),
             sleepers: AtomicUsize::new(0),
             spinners: AtomicUsize::new(0),
             watchers: AtomicUsize::new(0),
@@ -134,6 +147,29 @@ impl Rest {
     /// The count of events, to be read before looking for work.
     pub fn seen(&self) -> u64 {
         self.0.events.load(Ordering::SeqCst)
+    }
+
+    /// How often something has happened in a dormant run, or is to be done there soon: after that the list of those that are not is to be made anew.
+    pub fn awakenings(&self) -> u64 {
+        self.0.awakenings.load(Ordering::SeqCst)
+    }
+
+    /// When there is next something to do in a dormant run, or earlier.
+    pub fn dormant_until_ns(&self) -> u64 {
+        self.0.dormant_until_ns.load(Ordering::SeqCst)
+    }
+
+    /// Awakens those of these runs in which there is something to do soon.
+    pub fn awaken_due<'a>(&self, runs: impl Iterator<Item = &'a Waker>, now_ns: u64) {
+        self.0.dormant_until_ns.swap(u64::MAX, Ordering::SeqCst);
+        for waker in runs.filter(|waker| waker.is_dormant()) {
+            let until_ns = waker.run.known_until_ns.load(Ordering::SeqCst);
+            if until_ns <= now_ns.saturating_add(AWAKENED_NS) {
+                waker.awaken();
+            } else {
+                self.0.dormant_until_ns.fetch_min(until_ns, Ordering::SeqCst);
+            }
+        }
     }
 
     /// Wakes a worker, if all that could look sleep: it may find work, and wakes another one if it finds more than it takes.
@@ -334,6 +370,15 @@ pub struct Waker {
     rest: Rest,
 }
 
+/// Those of one run are equal.
+impl PartialEq for Waker {
+    fn eq(&self, other: &Waker) -> bool {
+        Arc::ptr_eq(&self.run, &other.run)
+    }
+}
+
+impl Eq for Waker {}
+
 impl std::task::Wake for Waker {
     fn wake(self: std::sync::Arc<Self>) {
         Waker::wake(&self);
@@ -354,6 +399,8 @@ struct RunEvents {
     known_until_ns: AtomicU64,
     /// a task of this rank.
     rank: AtomicU64,
+    /// Whether workers may leave it out until something happens in it.
+    is_dormant: AtomicBool,
     /// How long workers have served it.
     service: Service,
 }
@@ -376,6 +423,7 @@ impl Waker {
             known_at: AtomicU64::new(u64::MAX),
             known_until_ns: AtomicU64::new(0),
             rank: AtomicU64::new(0),
+            is_dormant: AtomicBool::new(false),
             service: Service::default(),
         };
         Waker { run: Arc::new(run), rest }
@@ -401,6 +449,48 @@ impl Waker {
     /// Says that a worker has taken a task, or is done with it and looks for another one itself.
     pub(crate) fn returned(&self) {
         self.run.events.fetch_add(1, Ordering::SeqCst);
+        // Pairs with the fence in `falls_dormant`: either this sees that the run is dormant, or whoever says so sees the event.
+        fence(Ordering::SeqCst);
+        if self.run.is_dormant.load(Ordering::SeqCst) {
+            self.awaken();
+        }
+    }
+
+    fn awaken(&self) {
+        if self.run.is_dormant.swap(false, Ordering::SeqCst) {
+            self.rest.0.awakenings.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether workers may leave the run out. To be asked after [`Rest::awakenings`].
+    pub(crate) fn is_dormant(&self) -> bool {
+        self.run.is_dormant.load(Ordering::SeqCst)
+    }
+
+    /// The count of events, where there is nothing to do for long unless something happens, and nobody is on it.
+    pub(crate) fn quiet_at(&self, now_ns: u64) -> Option<u64> {
+        let events = self.run.events.load(Ordering::SeqCst);
+        let is_quiet = self.quiet_until_ns(now_ns).is_some() && !self.run.service.is_under_way();
+        is_quiet.then_some(events)
+    }
+
+    fn quiet_until_ns(&self, now_ns: u64) -> Option<u64> {
+        let (_, until_ns) = self.known(now_ns).filter(|(rank, _)| *rank == Rank::NONE)?;
+        (until_ns - now_ns >= DORMANT_NS_MIN).then_some(until_ns)
+    }
+
+    /// Says that workers may leave the run out, where there is nothing to do for long unless something happens; whether that is so.
+    pub(crate) fn falls_dormant(&self, now_ns: u64) -> bool {
+        self.run.is_dormant.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let until_ns = self.quiet_until_ns(now_ns);
+        match until_ns {
+            // Only now: whoever awakens those that are due sees that this one may be among them, or leaves the time that is noted here.
+            Some(until_ns) => drop(self.rest.0.dormant_until_ns.fetch_min(until_ns, Ordering::SeqCst)),
+            // Others may have left it out in the meantime.
+            None => self.awaken(),
+        }
+        until_ns.is_some()
     }
 
     /// To be called before looking for work in the run.
@@ -421,11 +511,6 @@ impl Waker {
     /// How long workers have served the run.
     pub(crate) fn service(&self) -> &Service {
         &self.run.service
-    }
-
-    /// Whether it is one of the same run.
-    pub(crate) fn is_of(&self, other: &Waker) -> bool {
-        Arc::ptr_eq(&self.run, &other.run)
     }
 
     /// What there is to do, and until when that holds if nothing happens; `None` where it is to be looked for.

@@ -34,9 +34,14 @@ pub(crate) struct PoolWorker {
     last: Option<Waker>,
     /// Where it was there last, where that has more than one.
     last_region: Option<usize>,
-    /// The runs as of so many changes, each beside what is known of it.
-    runs: Vec<(Waker, Arc<Shared>)>,
+    /// The runs as of so many changes.
+    runs: Vec<KnownRun>,
     changes: u64,
+    /// Those of them that are not dormant, as of so many awakenings.
+    awake: Vec<usize>,
+    awakenings: u64,
+    /// When it looked last for runs that become dormant.
+    swept_ns: u64,
     scratch: Scratch,
     buffers: TaskBuffers,
     /// When it looked at all runs last.
@@ -47,6 +52,28 @@ pub(crate) struct PoolWorker {
     waking_ns: Cell<u64>,
     /// The run of which it has a task, by its address.
     taken_of: Cell<usize>,
+}
+
+/// A run that it serves.
+struct KnownRun {
+    /// Knows what there is to do.
+    waker: Waker,
+    run: Arc<Shared>,
+    /// [`Waker::quiet_at`] of an epoch ago.
+    quiet_at: Option<u64>,
+}
+
+impl KnownRun {
+    fn new(run: &Arc<Shared>) -> KnownRun {
+        KnownRun { waker: run.waker.clone(), run: run.clone(), quiet_at: None }
+    }
+
+    /// Whether nothing has happened for an epoch, and nothing is to be done before something does.
+    fn falls_dormant(&mut self, now_ns: u64) -> bool {
+        let quiet_at = self.waker.quiet_at(now_ns);
+        let was_quiet = std::mem::replace(&mut self.quiet_at, quiet_at);
+        quiet_at.is_some() && quiet_at == was_quiet && self.waker.falls_dormant(now_ns)
+    }
 }
 
 /// Where a worker's thread runs.
@@ -94,6 +121,9 @@ impl PoolWorker {
             last_region: None,
             runs: Vec::new(),
             changes: 0,
+            awake: Vec::new(),
+            awakenings: 0,
+            swept_ns: 0,
             scratch: Scratch::default(),
             buffers: TaskBuffers::default(),
             looked_ns: Cell::new(0),
@@ -131,7 +161,7 @@ impl PoolWorker {
                 return;
             }
             place.pin(self.index, self.crew.is_pinned.load(Ordering::SeqCst));
-            self.know_runs();
+            self.know_runs(now_ns);
             now_ns = match self.look(now_ns) {
                 Found::Task(run, taken) => {
                     let mut next = Some(taken);
@@ -151,12 +181,31 @@ impl PoolWorker {
         }
     }
 
-    pub fn know_runs(&mut self) {
+    /// Learns which runs there are, and which of them are dormant.
+    pub fn know_runs(&mut self, now_ns: u64) {
         let changes = self.crew.changes.load(Ordering::SeqCst);
-        if changes != self.changes {
-            self.runs = self.crew.runs().iter().map(|run| (run.waker.clone(), run.clone())).collect();
-            self.changes = changes;
+        let have_changed = std::mem::replace(&mut self.changes, changes) != changes;
+        if have_changed {
+            self.runs = self.crew.runs().iter().map(KnownRun::new).collect();
         }
+        if now_ns >= self.crew.rest.dormant_until_ns() {
+            self.crew.rest.awaken_due(self.crew.runs().iter().map(|run| &run.waker), now_ns);
+        }
+        let awakenings = self.crew.rest.awakenings();
+        if std::mem::replace(&mut self.awakenings, awakenings) != awakenings || have_changed {
+            self.awake.clear();
+            self.awake.extend((0..self.runs.len()).filter(|&run| !self.runs[run].waker.is_dormant()));
+        }
+        if now_ns.saturating_sub(self.swept_ns) >= self.crew.epoch_ns() {
+            self.swept_ns = now_ns;
+            let runs = &mut self.runs;
+            self.awake.retain(|&run| !runs[run].falls_dormant(now_ns));
+        }
+    }
+
+    /// The runs that are not dormant.
+    fn awake(&self) -> impl Iterator<Item = (&Waker, &Arc<Shared>)> {
+        self.awake.iter().map(|&run| (&self.runs[run].waker, &self.runs[run].run))
     }
 
     /// Takes the task of the lowest rank of all runs; of those of one rank, that of the run that has been served for fewest epochs, of these that of the one
@@ -165,8 +214,8 @@ impl PoolWorker {
         let has_threads = self.crew.has_threads();
         self.looked_ns.set(now_ns);
         loop {
-            let (mut until_ns, mut best, mut runs) = (u64::MAX, None, 0);
-            for (waker, run) in &self.runs {
+            let (mut until_ns, mut best, mut runs) = (self.crew.rest.dormant_until_ns(), None, 0);
+            for (waker, run) in self.awake() {
                 let (rank, known_until_ns) =
                     waker.known(now_ns).unwrap_or_else(|| self.look_at(run, self.state_of(run), now_ns));
                 if has_threads {
@@ -234,7 +283,7 @@ impl PoolWorker {
 
     /// Whether this is the run that it was on last.
     fn was_on(&self, waker: &Waker) -> bool {
-        self.last.as_ref().is_some_and(|last| last.is_of(waker))
+        self.last.as_ref() == Some(waker)
     }
 
     /// Whether what other workers are on is left to them, but for a look at all of it in each epoch.
@@ -244,12 +293,15 @@ impl PoolWorker {
 
     /// Whether a task of this rank in one of its runs goes first, as far as that is known of all, and then whether other runs have any, or when they will.
     fn goes_first(&self, run: &Shared, rank: Rank, now_ns: u64) -> Option<(bool, u64)> {
-        if !self.leaves_to_others(now_ns) || self.crew.changes.load(Ordering::SeqCst) != self.changes {
+        let are_known = || {
+            self.crew.changes.load(Ordering::SeqCst) == self.changes && self.crew.rest.awakenings() == self.awakenings
+        };
+        if !self.leaves_to_others(now_ns) || !are_known() {
             return None;
         }
         let order = self.order_of(&run.waker, rank);
-        let (mut is_here, mut has_others, mut until_ns) = (false, false, u64::MAX);
-        for (waker, other) in &self.runs {
+        let (mut is_here, mut has_others, mut until_ns) = (false, false, self.crew.rest.dormant_until_ns());
+        for (waker, other) in self.awake() {
             if std::ptr::eq(other.as_ref(), run) {
                 is_here = true;
                 continue;

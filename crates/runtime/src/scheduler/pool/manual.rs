@@ -52,7 +52,7 @@ impl ManualWorkers {
             return false;
         }
         let seen = worker.crew.rest.seen();
-        worker.know_runs();
+        worker.know_runs(now_ns);
         *ticket = None;
         match worker.look(now_ns) {
             Found::Task(run, taken) => *held = Some((run, taken, now_ns)),

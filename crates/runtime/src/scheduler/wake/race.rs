@@ -25,6 +25,10 @@ fn work_until_done(rest: &Rest, waker: &Waker, looking: &Mutex<()>, work: &Atomi
 
 /// All interleavings; of more than two threads, those in which at most two are interrupted: of the others there are too many.
 fn race(workers: usize) {
+    race_of(workers, work_until_done);
+}
+
+fn race_of(workers: usize, work_in: fn(&Rest, &Waker, &Mutex<()>, &AtomicBool)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = (workers > 1).then_some(2);
     model.check(move || {
@@ -34,7 +38,7 @@ fn race(workers: usize) {
         let others: Vec<_> = (1..workers)
             .map(|_| {
                 let (rest, waker, work, looking) = (rest.clone(), waker.clone(), work.clone(), looking.clone());
-                thread::spawn(move || work_until_done(&rest, &waker, &looking, &work))
+                thread::spawn(move || work_in(&rest, &waker, &looking, &work))
             })
             .collect();
         let producer = {
@@ -44,10 +48,44 @@ fn race(workers: usize) {
                 waker.wake();
             })
         };
-        work_until_done(&rest, &waker, &looking, &work);
+        work_in(&rest, &waker, &looking, &work);
         producer.join().unwrap();
         others.into_iter().for_each(|other| other.join().unwrap());
     });
+}
+
+/// As [`work_until_done`], of a worker that leaves the run out while that is dormant.
+fn work_beside_dormant(rest: &Rest, waker: &Waker, looking: &Mutex<()>, work: &AtomicBool) {
+    let (mut awakenings, mut is_awake) = (rest.awakenings(), !waker.is_dormant());
+    loop {
+        let seen = rest.seen();
+        let now = rest.awakenings();
+        if now != awakenings {
+            (awakenings, is_awake) = (now, !waker.is_dormant());
+        }
+        if !is_awake {
+            rest.sleep(seen, 0, u64::MAX);
+            continue;
+        }
+        if waker.known(0).is_none() {
+            let seen = waker.seen();
+            let guard = looking.lock().unwrap();
+            if work.load(Ordering::SeqCst) {
+                drop(guard);
+                rest.wake();
+                return;
+            }
+            waker.found(seen, Rank::NONE, u64::MAX);
+        }
+        is_awake = !waker.falls_dormant(0);
+    }
+}
+
+#[test]
+fn an_event_awakens_a_dormant_run_for_all() {
+    for workers in [1, 2] {
+        race_of(workers, work_beside_dormant);
+    }
 }
 
 #[test]

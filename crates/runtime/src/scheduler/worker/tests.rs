@@ -25,6 +25,42 @@ fn run_of(source: Option<SourceNode>, sink: Box<dyn Sink>, pool: &Pool) -> Run {
     Run::start(graph, pool.run_options(), pool)
 }
 
+#[test]
+fn a_run_in_which_nothing_happens_for_an_epoch_is_left_out_until_something_does() {
+    let (pool, _) = Pool::manual(1, Clock::Manual(Arc::new(Hands::default())));
+    let runs = [(); 3].map(|()| run_of(None, Box::new(Each(|| {})), &pool));
+    let [first, second, third] = runs.each_ref().map(|run| run.handle().0);
+    let mut worker = PoolWorker::new(pool.crew().clone(), 0);
+    let finds = |run: &Shared, rank, until_ns| run.waker.found(run.waker.seen(), rank, until_ns);
+    finds(&first, Rank::NONE, u64::MAX);
+    finds(&second, Rank::from_bits(5), u64::MAX);
+    finds(&third, Rank::NONE, 10 * EPOCH_NS);
+    let mut awake_at = |epoch: u64| {
+        worker.know_runs(epoch * EPOCH_NS);
+        worker.awake.clone()
+    };
+    assert_eq!(awake_at(1), [0, 1, 2], "it has been quiet for no epoch");
+    assert_eq!(awake_at(2), [1, 2], "the others have a task, or one later");
+    second.waker.returned();
+    assert_eq!(awake_at(3), [1, 2], "it was not dormant");
+    first.waker.wake();
+    assert_eq!(awake_at(3), [0, 1, 2]);
+    finds(&first, Rank::NONE, u64::MAX);
+    pool.crew().served.begin(first.waker.service(), EPOCH_NS);
+    assert_eq!([4, 5].map(&mut awake_at), [[0, 1, 2]; 2], "a worker is on it");
+    first.waker.service().end(1);
+    assert_eq!(awake_at(6), [0, 1, 2]);
+    assert_eq!(awake_at(7), [1, 2]);
+    let fourth = run_of(None, Box::new(Each(|| {})), &pool);
+    assert_eq!(awake_at(7), [1, 2, 3], "a run comes");
+    first.waker.returned();
+    finds(&first, Rank::NONE, 1_000 * EPOCH_NS);
+    assert_eq!([8, 9].map(&mut awake_at), [vec![0, 1, 2, 3], vec![1, 2, 3]]);
+    assert_eq!(pool.crew().rest.dormant_until_ns(), 1_000 * EPOCH_NS);
+    assert_eq!([999, 1_000].map(&mut awake_at), [vec![1, 2, 3], vec![0, 1, 2, 3]], "there is something to do");
+    drop(fourth);
+}
+
 /// Does this with each batch.
 struct Each<F>(F);
 
@@ -49,7 +85,7 @@ fn a_worker_leaves_a_query_when_another_goes_first() {
     let runs = [(); 2].map(|()| run_of(None, Box::new(Each(|| {})), &pool));
     let [first, second] = runs.each_ref().map(|run| run.handle().0);
     let mut worker = PoolWorker::new(pool.crew().clone(), 0);
-    worker.know_runs();
+    worker.know_runs(0);
     worker.last = Some(first.waker.clone());
     let rank = Rank::from_bits(5);
     let offers = |rank, until_ns| second.waker.found(second.waker.seen(), rank, until_ns);
