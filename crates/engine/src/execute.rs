@@ -72,6 +72,8 @@ pub(crate) struct Surroundings<'a> {
     pub restored: Option<Restored<'a>>,
     /// The job that it takes the place of while that runs.
     pub predecessor: Option<&'a RunningProgram>,
+    /// Whether who reads its result wants to know how far time has come.
+    pub tells_time: bool,
 }
 
 impl Surroundings<'_> {
@@ -284,7 +286,10 @@ pub(crate) fn take_tables(
                     Destination::Result => {
                         let (unopened, results) = results::channel();
                         tables.results = Some(results);
-                        unopened.open(unread, waker, None)
+                        match surroundings.tells_time {
+                            true => unopened.open_with_time(unread, waker),
+                            false => unopened.open(unread, waker, None),
+                        }
                     }
                     Destination::Pulled(_) if surroundings.takes_over(output) => Box::new(Reserved),
                     Destination::Pulled(table) => table.open(output.name(), unread, waker)?,
@@ -355,7 +360,8 @@ fn origin_source(
 /// Starts a join that runs for several queries, and is none of them.
 fn start_join(name: &str, program: Program, surroundings: &Surroundings<'_>) -> Result<Query, Error> {
     let late = surroundings.late.of_query(name);
-    let surroundings = Surroundings { name, late: &late, restored: None, predecessor: None, ..*surroundings };
+    let (restored, predecessor, tells_time) = (None, None, true);
+    let surroundings = Surroundings { name, late: &late, restored, predecessor, tells_time, ..*surroundings };
     load((program, ProgramSharing::default()), &surroundings)?.run(&surroundings)
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures_core::Stream;
+use pelton_data::Micros;
 use pelton_runtime::adapt::story::Stories;
 use pelton_runtime::pool::Pool;
 use pelton_runtime::run::{Run, RunHandle, WeakRunHandle};
@@ -61,6 +62,11 @@ impl Query {
         let run = RunningProgram { run: self.handle.clone(), parts: self.parts.clone(), pool };
         let job = Job::new(description, self.inserts.clone(), run);
         self.job.insert(job).clone()
+    }
+
+    /// How far the event time of its rows has come behind those that have been read, where it was started so that it tells.
+    pub(crate) fn watermark(&self) -> Option<Micros> {
+        self.results.as_ref().and_then(Results::watermark)
     }
 
     /// The parts of its program.

@@ -143,6 +143,7 @@ impl Reloading {
             checkpointed: None,
             restored: None,
             predecessor: None,
+            tells_time: false,
             catalog: &self.catalog,
             program_tables: &ProgramTables::default(),
             settings: &self.settings,

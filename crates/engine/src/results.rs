@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use arrow::array::RecordBatch;
+use pelton_data::Micros;
 use pelton_runtime::budget::Unread;
 use pelton_runtime::sink::{Sink, SinkError};
 use pelton_runtime::wake::Waker;
@@ -18,12 +19,19 @@ const BATCHES_WAITING_MAX: usize = 64;
 pub(crate) fn channel() -> (Unopened, Results) {
     let (sender, receiver) = mpsc::channel(BATCHES_WAITING_MAX);
     let ends = Arc::new(Ends::default());
-    (Unopened { sender, ends: ends.clone() }, Results { receiver, ends })
+    (Unopened { sender, ends: ends.clone() }, Results { receiver, ends, watermark: None })
+}
+
+/// What passes from one end to the other.
+enum Passed {
+    Rows(RecordBatch),
+    /// How far the event time of rows has come.
+    Watermark(Micros),
 }
 
 /// The writing end that waits for its query.
 pub(crate) struct Unopened {
-    sender: Sender<RecordBatch>,
+    sender: Sender<Passed>,
     ends: Arc<Ends>,
 }
 
@@ -43,21 +51,25 @@ struct Writer {
 
 /// The reading end.
 pub(crate) struct Results {
-    receiver: Receiver<RecordBatch>,
+    receiver: Receiver<Passed>,
     ends: Arc<Ends>,
+    /// How far time has come with what has been read.
+    watermark: Option<Micros>,
 }
 
 /// The writing end of a query.
 struct ResultSink {
-    sender: Option<Sender<RecordBatch>>,
+    sender: Option<Sender<Passed>>,
     unread: Unread,
     ends: Arc<Ends>,
+    /// Whether who reads wants to know how far time has come.
+    follows_time: bool,
     /// The table that they are inserted into; nothing where whoever reads no more drops the query.
     table: Option<String>,
 }
 
 /// Knows whether both ends are still there.
-pub(crate) struct Watched(WeakSender<RecordBatch>);
+pub(crate) struct Watched(WeakSender<Passed>);
 
 impl Watched {
     /// Whether rows can no longer pass.
@@ -74,31 +86,60 @@ impl Unopened {
 
     /// For the query that counts what is `unread`, and writes its result, or inserts into a table.
     pub fn open(self, unread: &Unread, waker: &Waker, table: Option<String>) -> Box<dyn Sink> {
+        Box::new(self.opened(unread, waker, table))
+    }
+
+    /// The same for who reads [`Results::watermark`].
+    pub fn open_with_time(self, unread: &Unread, waker: &Waker) -> Box<dyn Sink> {
+        Box::new(ResultSink { follows_time: true, ..self.opened(unread, waker, None) })
+    }
+
+    fn opened(self, unread: &Unread, waker: &Waker, table: Option<String>) -> ResultSink {
         let writer = Writer { unread: unread.clone(), waker: waker.clone() };
         assert!(self.ends.writer.set(writer).is_ok(), "one query writes to a channel");
-        Box::new(ResultSink { sender: Some(self.sender), unread: unread.clone(), ends: self.ends, table })
+        let (sender, ends) = (Some(self.sender), self.ends);
+        ResultSink { sender, unread: unread.clone(), ends, follows_time: false, table }
     }
 }
 
 impl Results {
     /// The next rows, when they are there, or `None` after the last.
     pub fn next(&mut self) -> Option<RecordBatch> {
-        let batch = self.receiver.blocking_recv();
-        self.read(batch)
+        loop {
+            let passed = self.receiver.blocking_recv()?;
+            if let Some(rows) = self.read(passed) {
+                return Some(rows);
+            }
+        }
     }
 
     /// The next rows where some are there, or `None` after the last.
     pub fn try_next(&mut self) -> Poll<Option<RecordBatch>> {
-        match self.receiver.try_recv() {
-            Ok(batch) => Poll::Ready(self.read(Some(batch))),
-            Err(TryRecvError::Empty) => Poll::Pending,
-            Err(TryRecvError::Disconnected) => Poll::Ready(None),
+        loop {
+            match self.receiver.try_recv() {
+                Ok(passed) => match self.read(passed) {
+                    Some(rows) => return Poll::Ready(Some(rows)),
+                    None => continue,
+                },
+                Err(TryRecvError::Empty) => return Poll::Pending,
+                Err(TryRecvError::Disconnected) => return Poll::Ready(None),
+            }
         }
     }
 
     /// As [`Results::try_next`], where whoever asks is told when to ask again.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<RecordBatch>> {
-        self.receiver.poll_recv(context).map(|batch| self.read(batch))
+        loop {
+            let Some(passed) = ready!(self.receiver.poll_recv(context)) else { return Poll::Ready(None) };
+            if let Some(rows) = self.read(passed) {
+                return Poll::Ready(Some(rows));
+            }
+        }
+    }
+
+    /// How far the event time of rows has come behind those that have been read, where the query tells that.
+    pub fn watermark(&self) -> Option<Micros> {
+        self.watermark
     }
 
     /// Whether the last rows have been read.
@@ -107,13 +148,21 @@ impl Results {
     }
 
     /// Counts rows no more, and wakes the workers if they wait for room.
-    fn read(&self, batch: Option<RecordBatch>) -> Option<RecordBatch> {
-        if let (Some(batch), Some(writer)) = (&batch, self.ends.writer.get())
-            && writer.unread.read(batch)
-        {
-            writer.waker.wake();
+    fn read(&mut self, passed: Passed) -> Option<RecordBatch> {
+        let rows = match passed {
+            Passed::Rows(rows) => Some(rows),
+            Passed::Watermark(watermark) => {
+                self.watermark = Some(watermark);
+                None
+            }
+        };
+        if let Some(writer) = self.ends.writer.get() {
+            let unread = &writer.unread;
+            if rows.as_ref().map_or_else(|| unread.has_made_room(), |rows| unread.read(rows)) {
+                writer.waker.wake();
+            }
         }
-        batch
+        rows
     }
 }
 
@@ -121,9 +170,10 @@ impl Results {
 impl Drop for Results {
     fn drop(&mut self) {
         self.receiver.close();
-        while let Ok(batch) = self.receiver.try_recv() {
-            self.ends.has_lost_rows.store(true, Ordering::Relaxed);
-            self.read(Some(batch));
+        while let Ok(passed) = self.receiver.try_recv() {
+            if self.read(passed).is_some() {
+                self.ends.has_lost_rows.store(true, Ordering::Relaxed);
+            }
         }
         if let Some(writer) = self.ends.writer.get() {
             writer.waker.wake();
@@ -158,13 +208,26 @@ impl Sink for ResultSink {
     fn take(&mut self, rows: RecordBatch) -> Result<(), SinkError> {
         let Some(sender) = &self.sender else { return Ok(()) };
         self.unread.add(&rows);
-        let Err(unsent) = sender.try_send(rows) else {
+        let Err(unsent) = sender.try_send(Passed::Rows(rows)) else {
             // Where the reading end was dropped meanwhile, it need not have seen them.
             return if sender.is_closed() { self.lost() } else { Ok(()) };
         };
         // Nobody reads any more.
-        self.unread.read(&unsent.into_inner());
+        if let Passed::Rows(rows) = unsent.into_inner() {
+            self.unread.read(&rows);
+        }
         self.lost()
+    }
+
+    fn advance(&mut self, watermark: Micros) {
+        // Where nobody reads any more, nobody wants to know. There is room, as it was ready.
+        if let Some(sender) = self.sender.as_ref().filter(|_| self.follows_time) {
+            drop(sender.try_send(Passed::Watermark(watermark)));
+        }
+    }
+
+    fn follows_time(&self) -> bool {
+        self.follows_time
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {

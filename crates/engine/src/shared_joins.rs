@@ -21,6 +21,7 @@ use pelton_plan::pipeline::{Program, SourceUse};
 use pelton_plan::shared_join::SharedJoin;
 use pelton_runtime::budget::Budget;
 use pelton_runtime::exchange::{Bell, Exchange, OnLag, Seen, Subscriber, SubscriberState, WeakExchange};
+use pelton_runtime::run::{RunHandle, WeakRunHandle};
 use pelton_runtime::source::{Read, Ready, Rows, Source, SourceError, read_as_chunk};
 use pelton_runtime::wake::Waker;
 
@@ -76,7 +77,22 @@ pub(crate) struct RunsAlone;
 pub(crate) struct JoinProducer {
     join: Arc<SharedJoin>,
     /// Locked while the run is started.
-    exchange: Mutex<WeakExchange>,
+    production: Mutex<Production>,
+}
+
+/// What makes the pairs, as long as it lasts.
+#[derive(Default)]
+struct Production {
+    exchange: WeakExchange,
+    run: Option<WeakRunHandle>,
+}
+
+/// A join that runs for several queries.
+pub(crate) struct JoinState {
+    pub name: String,
+    pub run: RunHandle,
+    /// Those that read its pairs.
+    pub subscribers: Vec<SubscriberState>,
 }
 
 impl PartialEq for Inputs {
@@ -128,7 +144,7 @@ impl SharedJoins {
         }
         // Queries that are added later read the widest.
         let wide = running.iter().fold(join.clone(), |join, producer| join.with(&producer.join));
-        let producer = Arc::new(JoinProducer { join: Arc::new(wide), exchange: Mutex::default() });
+        let producer = Arc::new(JoinProducer { join: Arc::new(wide), production: Mutex::default() });
         alike.producers.push(Arc::downgrade(&producer));
         Some(producer)
     }
@@ -147,15 +163,16 @@ impl SharedJoins {
         query
     }
 
-    /// The queries that read the pairs of each join.
-    pub fn subscribers(&self) -> Vec<(String, Vec<SubscriberState>)> {
+    /// The joins that run.
+    pub fn states(&self) -> Vec<JoinState> {
         let running: Vec<_> = self.all().iter().flat_map(Alike::running).collect();
-        let subscribers = |producer: &Arc<JoinProducer>| {
-            // One that is being started has none yet.
-            let exchange = producer.exchange.try_lock().ok()?.upgrade()?;
-            Some((producer.join.name(), exchange.subscribers()))
+        let state = |producer: &Arc<JoinProducer>| {
+            // One that is being started has no queries yet.
+            let production = producer.production.try_lock().ok()?;
+            let (exchange, run) = (production.exchange.upgrade()?, production.run.as_ref()?.upgrade()?);
+            Some(JoinState { name: producer.join.name(), run, subscribers: exchange.subscribers() })
         };
-        running.iter().filter_map(subscribers).collect()
+        running.iter().filter_map(state).collect()
     }
 }
 
@@ -177,17 +194,19 @@ impl JoinProducer {
         start: impl FnOnce(&str, Program) -> Result<Query, Error>,
         exchanges: impl FnOnce(&SharedJoin) -> Vec<Exchange>,
     ) -> Result<Box<dyn Source>, Error> {
-        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = match exchange.upgrade() {
+        let mut production = self.production.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match production.exchange.upgrade() {
             Some(found) => found,
             None => {
                 let (bell, name) = (Bell::default(), self.join.name());
-                let query = Some(start(&name, self.join.producer())?);
-                let pairs = Pairs { name, query, waker: bell.waker(), ended: None };
+                let query = start(&name, self.join.producer())?;
+                production.run = Some(query.weak());
+                let (query, waker) = (Some(query), bell.waker());
+                let pairs = Pairs { name, query, waker, watermark: None, ended: None };
                 Exchange::new(&used.table, Box::new(pairs), (&used.columns, None), bell, budget.clone())
             }
         };
-        *exchange = found.downgrade();
+        production.exchange = found.downgrade();
         let lease: Box<dyn Any + Send> = Box::new(self.clone());
         let source = found.subscribe(Subscriber {
             name: reader.name.to_owned(),
@@ -212,7 +231,8 @@ fn beginning_behind(source: Box<dyn Source>, join: &Arc<SharedJoin>, seen: Vec<S
         time_max: OnceLock::new(),
         are_all_later: AtomicBool::new(false),
     });
-    Box::new(WrappedSource::new(source, move |read, _| {
+    let first = begun.clone();
+    let wrapped = WrappedSource::new(source, move |read, _| {
         let begun = begun.clone();
         Ok(match read {
             Read::Chunk(chunk) if !begun.are_all_later.load(Ordering::Relaxed) => Read::Chunk(Box::new(move || {
@@ -223,7 +243,9 @@ fn beginning_behind(source: Box<dyn Source>, join: &Arc<SharedJoin>, seen: Vec<S
             })),
             other => other,
         })
-    }))
+    });
+    // What is behind the join leaves out the windows that it leaves out where it has the join to itself.
+    Box::new(wrapped.beginning_behind(Box::new(move || Some(first.time_max()).filter(|&time| time > WATERMARK_MIN))))
 }
 
 /// Windows that had begun when a query was added.
@@ -237,12 +259,17 @@ struct Begun {
 }
 
 impl Begun {
-    /// The pairs of windows that began later.
-    fn later(&self, batch: RecordBatch) -> RecordBatch {
-        let time_max = *self.time_max.get_or_init(|| {
+    /// The largest event time of what had been read.
+    fn time_max(&self) -> Micros {
+        *self.time_max.get_or_init(|| {
             let seen = std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner));
             seen.into_iter().map(Seen::time_max).max().unwrap_or(WATERMARK_MIN)
-        });
+        })
+    }
+
+    /// The pairs of windows that began later.
+    fn later(&self, batch: RecordBatch) -> RecordBatch {
+        let time_max = self.time_max();
         let time = self.join.result_time();
         let times = ticks(batch.column(time.index));
         let is_later =
@@ -262,6 +289,8 @@ struct Pairs {
     name: String,
     query: Option<Query>,
     waker: std::task::Waker,
+    /// How far time has come with what has been read of it.
+    watermark: Option<Micros>,
     /// How the run has ended, once it has.
     ended: Option<Result<(), SourceError>>,
 }
@@ -275,8 +304,14 @@ impl Source for Pairs {
         read_as_chunk(self, partition)
     }
 
+    fn watermark(&self, _partition: usize) -> Option<Micros> {
+        self.watermark
+    }
+
     fn read_ready(&mut self, _partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
-        let Pairs { name, query: Some(query), waker, ended } = self else { return Ok(Some(Read::End)) };
+        let Pairs { name, query: Some(query), waker, watermark, ended } = self else {
+            return Ok(Some(Read::End));
+        };
         let mut context = Context::from_waker(waker);
         let mut must_wait = false;
         while ended.is_none() && !must_wait && ready.batches.len() < BATCHES_AT_ONCE_MAX {
@@ -289,9 +324,11 @@ impl Source for Pairs {
                 Poll::Pending => must_wait = true,
             }
         }
+        let told = query.watermark().or(*watermark);
+        let has_told = std::mem::replace(watermark, told) != told;
         match ended {
-            // The end is seen behind the last pairs.
-            _ if !ready.batches.is_empty() => Ok(None),
+            // The end is seen behind the last pairs, and how far time has come.
+            _ if !ready.batches.is_empty() || has_told => Ok(None),
             Some(ended) => ended.clone().map(|()| Some(Read::End)),
             None => Ok(Some(Read::Wait(PAIRS_WAIT))),
         }

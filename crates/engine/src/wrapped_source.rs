@@ -9,11 +9,21 @@ use pelton_runtime::source::{Position, Read, Source, SourceError};
 pub(crate) struct WrappedSource<F> {
     source: Box<dyn Source>,
     wrap: F,
+    /// See [`Source::began_behind`], where that is not as the source says.
+    began_behind: Option<BeganBehind>,
 }
+
+/// Finds out behind which event time a source began.
+pub(crate) type BeganBehind = Box<dyn Fn() -> Option<Micros> + Send>;
 
 impl<F: FnMut(Read, usize) -> Result<Read, SourceError> + Send> WrappedSource<F> {
     pub fn new(source: Box<dyn Source>, wrap: F) -> WrappedSource<F> {
-        WrappedSource { source, wrap }
+        WrappedSource { source, wrap, began_behind: None }
+    }
+
+    /// The same as one that began behind the time that is found.
+    pub fn beginning_behind(self, began_behind: BeganBehind) -> WrappedSource<F> {
+        WrappedSource { began_behind: Some(began_behind), ..self }
     }
 }
 
@@ -32,7 +42,11 @@ impl<F: FnMut(Read, usize) -> Result<Read, SourceError> + Send> Source for Wrapp
     }
 
     fn began_behind(&self) -> Option<Micros> {
-        self.source.began_behind()
+        self.began_behind.as_ref().map_or_else(|| self.source.began_behind(), |began_behind| began_behind())
+    }
+
+    fn watermark(&self, partition: usize) -> Option<Micros> {
+        self.source.watermark(partition)
     }
 
     fn partition_name(&self, partition: usize) -> Cow<'_, str> {

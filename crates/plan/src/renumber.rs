@@ -1,4 +1,4 @@
-//! Expressions over columns at other places.
+//! Expressions over columns at other places, and programs whose operators have other numbers.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
 
-use crate::pipeline::{Pipeline, Step, StreamRef, Target};
+use crate::pipeline::{Operator, Pipeline, Port, Step, StreamRef, Target};
 
 /// An expression whose columns are elsewhere: `place` tells where each is.
 pub(crate) fn renumbered(expression: &Arc<dyn PhysicalExpr>, place: impl Fn(usize) -> usize) -> Arc<dyn PhysicalExpr> {
@@ -46,5 +46,28 @@ impl Pipeline {
             Target::Groups { keys, arguments, .. } => keys.iter_mut().chain(arguments.iter_mut().flatten()).collect(),
         };
         of_steps.chain(of_target)
+    }
+}
+
+impl Target {
+    /// Where it feeds an operator, to be changed.
+    pub(crate) fn port_mut(&mut self) -> Option<&mut Port> {
+        match self {
+            Target::Stream { .. } => None,
+            Target::Rows { port, .. } | Target::Groups { port, .. } => Some(port),
+        }
+    }
+}
+
+impl Operator {
+    /// The same of a program without the first operator, which is none of those that it names.
+    pub(crate) fn without_first(&self) -> Operator {
+        let mut moved = self.clone();
+        match &mut moved {
+            Operator::Window(window) => window.slices.iter_mut().for_each(|slices| *slices -= 1),
+            Operator::Slices(slices) => slices.windows.iter_mut().for_each(|window| *window -= 1),
+            Operator::Over(_) | Operator::Join(_) | Operator::Unmatched(_) => {}
+        }
+        moved
     }
 }

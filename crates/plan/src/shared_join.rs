@@ -34,6 +34,8 @@ pub struct SharedJoin {
     columns: Vec<(JoinColumn, FieldRef)>,
     /// How many of these are the query's.
     own_columns: usize,
+    /// Whether operators of the query go by the time of the window's results.
+    has_time: bool,
 }
 
 /// A side of a join.
@@ -56,17 +58,17 @@ pub struct JoinedTable {
 }
 
 impl SharedJoin {
-    /// The join that a program is; nothing where it is more, or a join that is not shared.
+    /// The join that a program begins with; nothing where it reads anything else, or the join is not shared.
     pub fn of(program: &Program) -> Option<SharedJoin> {
-        let [Operator::Join(join)] = &program.operators[..] else { return None };
+        let Some((Operator::Join(join), behind)) = program.operators.split_first() else { return None };
         let StreamJoin { spec, residual, .. } = &**join;
         if !matches!(spec.time, JoinTime::Windows { .. }) || residual.is_some() || !program.lookups.is_empty() {
             return None;
         }
-        let is_behind = |pipeline: &Pipeline| pipeline.input == StreamRef::Operator(0);
-        let is_side = |pipeline: &Pipeline| pipeline.target.port().is_some();
+        let is_of_table = |pipeline: &Pipeline| is_of_source(pipeline.input);
+        let is_side = |pipeline: &Pipeline| pipeline.target.port().is_some_and(|port| port.operator == 0);
         let mut inputs = program.outputs.iter().flat_map(|output| &output.inputs);
-        if program.pipelines.iter().any(|pipeline| is_behind(pipeline) == is_side(pipeline))
+        if program.pipelines.iter().any(|pipeline| is_of_table(pipeline) != is_side(pipeline))
             || inputs.any(|input| matches!(input, StreamRef::Source(_)))
         {
             return None;
@@ -88,7 +90,12 @@ impl SharedJoin {
             let millisecond = DataType::Timestamp(TimeUnit::Millisecond, None);
             columns.push((RESULT_TIME, Arc::new(Field::new("window_time", millisecond, false))));
         }
-        Some(SharedJoin { sides, kind: spec.kind, time: spec.time, columns, own_columns })
+        let time = spec.output_time.map(|time| spec.columns[time.index]);
+        if !behind.is_empty() && time != Some(RESULT_TIME) {
+            return None;
+        }
+        let has_time = !behind.is_empty();
+        Some(SharedJoin { sides, kind: spec.kind, time: spec.time, columns, own_columns, has_time })
     }
 
     /// Whether both make the same pairs, but for those that conditions behind the join leave out.
@@ -274,37 +281,59 @@ impl SharedJoin {
         });
         let filters: Vec<Step> = filters.collect();
         let (mut pipelines, mut numbers) = (Vec::new(), BTreeMap::new());
-        for (number, pipeline) in program.pipelines.iter().enumerate() {
-            if pipeline.input == StreamRef::Operator(0) {
-                numbers.insert(number, pipelines.len());
-                let mut over_pairs = pipeline.over(StreamRef::Source(0), &schema, expression);
-                over_pairs.steps.splice(0..0, filters.clone());
-                pipelines.push(over_pairs);
-            }
+        let behind = program.pipelines.iter().enumerate().filter(|(_, pipeline)| !is_of_source(pipeline.input));
+        for (number, pipeline) in behind {
+            numbers.insert(number, pipelines.len());
+            let mut read = match pipeline.input {
+                StreamRef::Operator(0) => {
+                    let mut over_pairs = pipeline.over(StreamRef::Source(0), &schema, expression);
+                    over_pairs.steps.splice(0..0, filters.clone());
+                    over_pairs
+                }
+                input => Pipeline { input: without_join(input, &numbers), ..pipeline.clone() },
+            };
+            read.target.port_mut().into_iter().for_each(|port| port.operator -= 1);
+            pipelines.push(read);
         }
         let mut outputs = program.outputs.clone();
-        for output in &mut outputs {
-            for input in &mut output.inputs {
-                let pipeline = match *input {
-                    StreamRef::Pipeline(number) => numbers[&number],
-                    StreamRef::Source(_) | StreamRef::Operator(_) => {
-                        pipelines.push(passing(&schema, filters.clone(), &places, program.schema(*input)));
-                        pipelines.len() - 1
-                    }
-                };
-                *input = StreamRef::Pipeline(pipeline);
-            }
+        for input in outputs.iter_mut().flat_map(|output| &mut output.inputs) {
+            *input = match *input {
+                StreamRef::Operator(0) => {
+                    pipelines.push(passing(&schema, filters.clone(), &places, program.schema(*input)));
+                    StreamRef::Pipeline(pipelines.len() - 1)
+                }
+                input => without_join(input, &numbers),
+            };
         }
+        let time = match self.has_time {
+            // Rows come with how far time has come, and do not move it themselves.
+            true => TimeSource::Event { column: producer.result_time().index, delay: Micros::MAX },
+            false => TimeSource::None,
+        };
         let source = SourceUse {
             table: producer.name(),
             columns: (0..width).collect(),
             computed_time: None,
             schema,
-            time: TimeSource::None,
+            time,
             rows: None,
             join: Some(producer.clone()),
         };
-        Program { sources: vec![source], lookups: Vec::new(), pipelines, operators: Vec::new(), outputs }
+        let operators = program.operators[1..].iter().map(Operator::without_first).collect();
+        Program { sources: vec![source], lookups: Vec::new(), pipelines, operators, outputs }
+    }
+}
+
+fn is_of_source(stream: StreamRef) -> bool {
+    matches!(stream, StreamRef::Source(_))
+}
+
+/// A stream of a program, which is not that of its first operator, where this is left out, and pipelines have these numbers.
+fn without_join(stream: StreamRef, pipelines: &BTreeMap<usize, usize>) -> StreamRef {
+    match stream {
+        StreamRef::Pipeline(number) => StreamRef::Pipeline(pipelines[&number]),
+        StreamRef::Operator(number) => StreamRef::Operator(number - 1),
+        StreamRef::Source(_) => unreachable!("only a side of the join reads a table"),
     }
 }
 

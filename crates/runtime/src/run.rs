@@ -10,6 +10,7 @@ use crate::graph::Graph;
 pub use crate::options::RunOptions;
 use crate::progress::Progress;
 use crate::scheduler::pool::Pool;
+use crate::scheduler::wake::Waker;
 use crate::shared::Shared;
 use crate::state::Stop;
 
@@ -144,6 +145,11 @@ impl RunHandle {
             self.0.finish();
         }
         self.0.waker.wake();
+    }
+
+    /// Whether that is a waker of the run.
+    pub fn is_woken_by(&self, waker: &Waker) -> bool {
+        self.0.waker == *waker
     }
 
     /// The same, without keeping what the run holds.

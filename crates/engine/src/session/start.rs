@@ -334,6 +334,7 @@ impl Entry<'_> {
             checkpointed: None,
             restored,
             predecessor,
+            tells_time: false,
         }
     }
 

@@ -402,6 +402,48 @@ fn a_join_that_several_queries_have_runs_once() {
     assert_eq!(late, ["1: result", "join of e and e"]);
 }
 
+/// Counts of pairs by key, in windows of ten seconds.
+fn counts(condition: &str) -> String {
+    let join = join("a.window_start, a.window_end, a.k", condition);
+    format!("SELECT COUNT(*) FROM ({join}) GROUP BY window_start, window_end, k")
+}
+
+#[test]
+fn windows_behind_a_join_that_runs_once_are_reported_when_it_has_reported_its_own() {
+    let session = Session::new();
+    let source = events(&session);
+    let mut alone = session.sql(&counts("a.v < b.v")).unwrap();
+    let mut pairs = session.sql(&counts("a.v <= b.v")).unwrap();
+    // The second window of twenty seconds has no pairs.
+    let in_windows = |seconds: u32| {
+        format!(
+            "SELECT SUM(v) FROM TABLE(TUMBLE(({}), DESCRIPTOR(at), INTERVAL '{seconds}' SECOND)) GROUP BY window_start, window_end",
+            join("a.window_time AS at, a.v", "a.v < b.v")
+        )
+    };
+    let mut longer = session.sql(&in_windows(20)).unwrap();
+    assert_eq!(readers(&session).last(), Some(&("join of e and e".to_owned(), 2)));
+    push_events(&source, &[(1, Some(1), 0), (1, Some(2), 1), (2, Some(5), 2), (3, None, 12)]);
+    let sorted = |mut counts: Vec<i64>| {
+        counts.sort_unstable();
+        counts
+    };
+    // No later pair has come.
+    assert_eq!((first(&mut alone, 1), sorted(first(&mut pairs, 2))), (vec![1], vec![1, 3]));
+    push_events(&source, &[(1, None, 41)]);
+    assert_eq!(first(&mut longer, 1), [1]);
+    // One that is added now sees windows of twenty seconds that begin from now on, also where the join sees more.
+    let added = session.sql(&in_windows(20)).unwrap();
+    push_events(&source, &[(1, Some(3), 51), (1, Some(4), 52), (1, Some(6), 61), (1, Some(7), 62), (1, Some(8), 81)]);
+    let shown = session.execute(&session.prepare("SHOW SHARING").unwrap()[0]).unwrap();
+    let Outcome::Rows(shown) = shown else { panic!("it shows rows") };
+    let busy = shown.column_by_name("busy ms").unwrap().as_string_view().iter().flatten();
+    assert!(busy.map(|ms| ms.parse::<f64>().unwrap()).sum::<f64>() > 0.0, "{shown:?}");
+    drop(source);
+    assert_eq!(values(&added.collect().unwrap()), [6]);
+    assert_eq!(values(&longer.collect().unwrap()), [3, 6]);
+}
+
 #[test]
 fn a_join_ends_with_the_last_query_that_reads_it() {
     let session = Session::new();

@@ -17,6 +17,8 @@ pub(super) struct SharedChunk {
     /// The columns of the table that its rows have.
     columns: Arc<[usize]>,
     state: Mutex<State>,
+    /// [`crate::source::Source::watermark`] behind it.
+    pub watermark: Option<Micros>,
     /// What groups of subscribers make of it.
     summaries: Vec<GroupSummary>,
     before: Mutex<Before>,
@@ -53,8 +55,14 @@ struct DecodedChunk {
 
 impl SharedChunk {
     /// With what groups make of it, for which it is known what came `before`.
-    pub fn new(columns: Arc<[usize]>, chunk: Chunk, summaries: Vec<GroupSummary>, before: Before) -> SharedChunk {
-        SharedChunk { columns, state: Mutex::new(State::Undecoded(chunk)), summaries, before: Mutex::new(before) }
+    pub fn new(
+        columns: Arc<[usize]>,
+        (chunk, watermark): (Chunk, Option<Micros>),
+        summaries: Vec<GroupSummary>,
+        before: Before,
+    ) -> SharedChunk {
+        let (state, before) = (Mutex::new(State::Undecoded(chunk)), Mutex::new(before));
+        SharedChunk { columns, state, watermark, summaries, before }
     }
 
     /// The columns of the table that its rows have.

@@ -16,6 +16,7 @@ mod summary;
 mod tests;
 
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -138,11 +139,14 @@ pub struct SubscriberState {
     pub chunks_waiting: usize,
     /// Where it takes partial results.
     pub group: Option<GroupState>,
+    /// The run's, by which it is known.
+    pub waker: Waker,
 }
 
 /// What waits for a subscriber.
 struct Queue {
     name: String,
+    waker: Waker,
     columns: usize,
     /// Where it takes partial results.
     group: Option<Arc<Group>>,
@@ -218,6 +222,7 @@ impl Exchange {
             columns: queue.columns,
             chunks_waiting: queue.chunks.iter().map(VecDeque::len).sum(),
             group: queue.group.as_ref().map(|group| queues.state_of(group)),
+            waker: queue.waker.clone(),
         };
         queues.subscribers.iter().flatten().map(state).collect()
     }
@@ -271,6 +276,7 @@ impl Exchange {
         let partitions = queues.ended.len();
         let queue = Queue {
             name,
+            waker: waker.clone(),
             columns: columns.len(),
             group: member.as_ref().map(|member| member.group.clone()),
             chunks: vec![VecDeque::new(); partitions],
@@ -296,6 +302,7 @@ impl Exchange {
             _lease: lease,
             seen: Some(seen),
             began_behind: None,
+            watermark: Cell::default(),
         })
     }
 }
@@ -344,8 +351,8 @@ impl Shared {
 }
 
 impl Queues {
-    /// Notes a chunk that has been read, with these columns.
-    fn note(&mut self, columns: &Arc<[usize]>, chunk: Chunk, shared: &Shared) -> Arc<SharedChunk> {
+    /// Notes a chunk that has been read, with these columns, and the watermark behind it.
+    fn note(&mut self, columns: &Arc<[usize]>, chunk: (Chunk, Option<Micros>), shared: &Shared) -> Arc<SharedChunk> {
         self.undecoded.retain(|chunk| {
             if Arc::strong_count(chunk) == 1 {
                 // Its run has stopped; what time its rows have is known all the same.

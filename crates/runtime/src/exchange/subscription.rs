@@ -1,6 +1,7 @@
 //! The source of one subscriber.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub(super) struct Subscription {
     pub seen: Option<Seen>,
     /// See [`Source::began_behind`].
     pub began_behind: Option<Micros>,
+    /// See [`Source::watermark`].
+    pub watermark: Cell<Option<Micros>>,
 }
 
 impl Source for Subscription {
@@ -56,6 +59,10 @@ impl Source for Subscription {
 
     fn began_behind(&self) -> Option<Micros> {
         self.began_behind
+    }
+
+    fn watermark(&self, _partition: usize) -> Option<Micros> {
+        self.watermark.get()
     }
 
     /// The number of the chunk that it takes next, and of the exchange.
@@ -97,6 +104,7 @@ impl Source for Subscription {
 
     fn read_ready(&mut self, partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
         self.begin();
+        self.watermark.set(None);
         if let Some(read) = self.read_queue(partition)? {
             return Ok(Some(read));
         }
@@ -150,6 +158,7 @@ impl Subscription {
             self.shared.wake_waiting(&mut queues);
         }
         drop(queues);
+        self.watermark.set(chunks.iter().filter_map(|chunk| chunk.watermark).max());
         Ok(Some(self.rows_of(chunks)))
     }
 
@@ -187,7 +196,8 @@ impl Subscription {
     fn read_source(&self, input: &mut Input, partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
         let shared = &*self.shared;
         let read = input.source.read_ready(partition, ready);
-        let partitions = input.source.partitions();
+        let (partitions, watermark) = (input.source.partitions(), input.source.watermark(partition));
+        self.watermark.set(watermark);
         let mut queues = shared.queues();
         if partitions > queues.ended.len() {
             queues.grow(partitions);
@@ -195,17 +205,18 @@ impl Subscription {
         }
         match read {
             Ok(Some(Read::Chunk(chunk))) => {
-                let chunk = self.publish(&mut queues, partition, &input.columns, chunk);
+                let chunk = self.publish(&mut queues, partition, &input.columns, (chunk, watermark));
                 Ok(Some(self.rows_of(vec![chunk])))
             }
             Ok(None) if self.member.is_some() => {
-                let chunk = self.publish(&mut queues, partition, &input.columns, std::mem::take(ready).into_chunk());
+                let chunk = (std::mem::take(ready).into_chunk(), watermark);
+                let chunk = self.publish(&mut queues, partition, &input.columns, chunk);
                 Ok(Some(self.rows_of(vec![chunk])))
             }
             Ok(None) => {
                 if queues.others(self.slot).next().is_some() {
                     let rows = Ready { batches: ready.batches.clone(), blocks: ready.blocks.clone(), wait: None };
-                    self.publish(&mut queues, partition, &input.columns, rows.into_chunk());
+                    self.publish(&mut queues, partition, &input.columns, (rows.into_chunk(), watermark));
                 } else {
                     queues.chunks_read[partition] += 1;
                     queues.queue(self.slot).chunk_next[partition] += 1;
@@ -239,7 +250,7 @@ impl Subscription {
         queues: &mut super::Queues,
         partition: usize,
         columns: &Arc<[usize]>,
-        chunk: Chunk,
+        chunk: (Chunk, Option<Micros>),
     ) -> Arc<SharedChunk> {
         queues.chunks_read[partition] += 1;
         let queue = queues.queue(self.slot);

@@ -79,13 +79,10 @@ fn each_subscriber_has_the_rows_that_are_read_after_it_came() {
     assert_eq!(read(&mut *all, 0), Ok(vec![vec![20, 21, 22]]));
     assert_eq!(read(&mut *some, 1), Ok(vec![vec![32, 30]]));
     assert_eq!((read(&mut *some, 0), read(&mut *all, 1)), (waits(), waits()));
-    let state = |name: &str, columns, chunks_waiting| SubscriberState {
-        name: name.to_owned(),
-        columns,
-        chunks_waiting,
-        group: None,
-    };
-    assert_eq!(exchange.subscribers(), [state("[0, 1, 2]", 3, 0), state("[2, 0]", 2, 0)]);
+    let states = exchange.subscribers();
+    let states: Vec<_> =
+        states.iter().map(|state| (&*state.name, state.columns, state.chunks_waiting, state.group.is_some())).collect();
+    assert_eq!(states, [("[0, 1, 2]", 3, 0, false), ("[2, 0]", 2, 0, false)]);
     drop(all);
     // Its slot is used again, and what waited for it is gone.
     feed(&fed, 0, 4);

@@ -517,6 +517,11 @@ impl Unread {
         self.0.rows.fetch_sub(results.num_rows() as u64, Ordering::Relaxed);
         self.0.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.0.budget.all.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        self.has_made_room()
+    }
+
+    /// For whoever has read something that takes no memory. Returns whether the run waits for that, and is to be woken.
+    pub fn has_made_room(&self) -> bool {
         self.0.awaited.must_tell()
     }
 

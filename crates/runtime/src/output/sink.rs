@@ -51,6 +51,11 @@ pub trait Sink: Send {
     /// Says how far the event time of its rows has come, in front of [`Sink::prepare`] and [`Sink::finish`]: the largest time where all of them have come.
     fn advance(&mut self, _watermark: Micros) {}
 
+    /// Whether it is told so whenever time has come further with results of an operator, behind the rows before, and where none have come as well.
+    fn follows_time(&self) -> bool {
+        false
+    }
+
     /// Why there is no checkpoint before the last row, where there is none.
     fn unprepared(&self) -> Option<String> {
         None

@@ -10,7 +10,8 @@ use crate::scheduler::buffers::{BATCHES_AT_ONCE_MAX, TaskBuffers};
 use crate::scheduler::statistics::TASK_NS_MAX;
 use crate::scheduler::task::Worker;
 use crate::scheduler::wake::Seen;
-use crate::state::Stop;
+use crate::state::{State, Stop};
+use crate::sync::MutexGuard;
 
 impl Worker<'_> {
     /// Writes what waits, as much as a task has time for. A sink without room is left until there was another event.
@@ -27,18 +28,13 @@ impl Worker<'_> {
                 break Ok(());
             }
             let wants_end = state.sinks[sink].wants_end(state.holds_ends);
-            let node = &mut state.sinks[sink];
-            if node.queue.is_empty() && !wants_end {
-                if !node.must_flush(shared.clock.nanos()) {
-                    break Ok(());
+            if state.sinks[sink].queue.is_empty() && !wants_end {
+                match self.write_nothing(state, sink, output, (ready, seen)) {
+                    Some(result) => break result,
+                    None => continue,
                 }
-                // What the sink has taken and not written yet would be lost with a run that fails.
-                let is_settled = output.is_settled();
-                node.unflushed = !is_settled;
-                node.blocked_at = (!is_settled).then_some(seen.outside);
-                drop(state);
-                break output.flush();
             }
+            let node = &mut state.sinks[sink];
             if !ready {
                 node.blocked_at = Some(seen.outside);
                 break Ok(());
@@ -75,6 +71,36 @@ impl Worker<'_> {
             state.sinks[sink].ended = true;
             state.fail(RunError::Sink { sink: shared.graph.sinks[sink].name.clone(), error });
         }
+    }
+
+    /// Tells a sink for which no rows wait how far time has come, or flushes it; `None` where there may be more to do.
+    fn write_nothing(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        sink: usize,
+        output: &mut Outlet,
+        (is_ready, seen): (bool, Seen),
+    ) -> Option<Result<(), SinkError>> {
+        let node = &mut state.sinks[sink];
+        if let Some(watermark) = node.untold.filter(|_| node.passing == 0) {
+            if !is_ready {
+                node.blocked_at = Some(seen.outside);
+                return Some(Ok(()));
+            }
+            node.untold = None;
+            drop(state);
+            output.advance(watermark);
+            return None;
+        }
+        if !node.must_flush(self.shared.clock.nanos()) {
+            return Some(Ok(()));
+        }
+        // What the sink has taken and not written yet would be lost with a run that fails.
+        let is_settled = output.is_settled();
+        node.unflushed = !is_settled;
+        node.blocked_at = (!is_settled).then_some(seen.outside);
+        drop(state);
+        Some(output.flush())
     }
 
     /// Passes a part of what was put in order on, or, where nothing is left of that, ends the output, as soon as nobody has to be waited for.

@@ -62,7 +62,7 @@ impl Worker<'_> {
                 shared.began_behind[operator].fetch_max(time, Ordering::Relaxed);
             }
         }
-        let partitions = source_read.partitions();
+        let (partitions, watermark) = (source_read.partitions(), source_read.watermark(partition));
         drop(node);
         let wait_behind = ready.wait.take();
         let ingested_ns = shared.clock.nanos();
@@ -107,7 +107,7 @@ impl Worker<'_> {
         let (is_chunk, are_blocks) = (chunk.is_some(), ready.batches.is_empty());
         let decode = || {
             let decoded = self.decode(source, chunk, ready, ingested_micros, block_rows);
-            decoded.map(|chunk| DecodedChunk { partition, ingested_ns, ingested_micros, ..chunk })
+            decoded.map(|chunk| DecodedChunk { partition, ingested_ns, ingested_micros, watermark, ..chunk })
         };
         if !is_chunk && are_blocks && shared.graph.sources[source].time != SourceTime::Processing {
             // They need only be handed on. Whoever looked before that would find nothing, and read more than is needed.
@@ -189,7 +189,7 @@ impl Worker<'_> {
         if let SourceTime::Event { ahead_max: Some(ahead_max), .. } = node.time {
             take_apart(blocks, now.saturating_add(ahead_max));
         }
-        Ok(DecodedChunk { partition: 0, ready, ingested_ns: 0, ingested_micros: now, left_out })
+        Ok(DecodedChunk { partition: 0, ready, ingested_ns: 0, ingested_micros: now, watermark: None, left_out })
     }
 
     fn compute(&mut self, pipeline: usize, mut blocks: Vec<(u64, Block)>) {

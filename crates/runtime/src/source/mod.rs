@@ -50,6 +50,11 @@ pub trait Source: Send {
         None
     }
 
+    /// The watermark of a partition behind what was read last, which was of it, where the source itself tells: then no later row is behind it.
+    fn watermark(&self, _partition: usize) -> Option<Micros> {
+        None
+    }
+
     /// What a partition is called, here and in a later run: the path of a file, for example.
     fn partition_name(&self, partition: usize) -> Cow<'_, str> {
         Cow::Owned(partition.to_string())

@@ -25,6 +25,8 @@ pub(crate) struct DecodedChunk {
     pub ingested_ns: u64,
     /// The clock when they were read, for processing time.
     pub ingested_micros: Micros,
+    /// How far time has come with it, where the source tells.
+    pub watermark: Option<Micros>,
     pub left_out: LeftOut,
 }
 
@@ -228,8 +230,8 @@ impl<Error> Sequencer<Error> {
         self.chunks.hand_out()
     }
 
-    /// Stamps the blocks of the next chunk in order.
-    pub fn stamp(&mut self, chunk: &mut DecodedChunk) {
+    /// Stamps the blocks of the next chunk in order. Returns whether time has come further behind it than its blocks tell.
+    pub fn stamp(&mut self, chunk: &mut DecodedChunk) -> bool {
         let partition = &mut self.partitions[chunk.partition];
         if partition.is_idle && !chunk.ready.blocks.is_empty() {
             // Others may have moved time on beyond what it had come to: that is what its rows must be in time for.
@@ -243,6 +245,11 @@ impl<Error> Sequencer<Error> {
                 SourceTime::Noted { column } => {
                     let known = block.time_range().map(|range| range.max);
                     (known.or_else(|| last_time(block, column)).unwrap_or(WATERMARK_MIN), WATERMARK_MIN, 0)
+                }
+                // Only what the source itself tells moves the watermark.
+                SourceTime::Event { delay: Micros::MAX, .. } => {
+                    let newest = block.time_range().map_or(WATERMARK_MIN, |range| range.max);
+                    (newest, WATERMARK_MIN, Micros::MAX)
                 }
                 SourceTime::Event { delay, ahead_max, .. } => {
                     let newest = block.time_range().map_or(WATERMARK_MIN, |range| range.max);
@@ -284,6 +291,15 @@ impl<Error> Sequencer<Error> {
         }
         // Only now: until its last block is stamped, a partition that has ended holds time back.
         self.partitions[chunk.partition].chunks_outstanding -= 1;
+        chunk.watermark.is_some_and(|watermark| self.tell(chunk.partition, watermark))
+    }
+
+    /// Notes how far the time of a partition has come. Returns whether that moves the watermark.
+    fn tell(&mut self, partition: usize, watermark: Micros) -> bool {
+        let partition = &mut self.partitions[partition];
+        partition.watermark = partition.watermark.max(watermark);
+        partition.is_idle = false;
+        self.advance()
     }
 
     /// Notes the row of a block that moves its partition's watermark further than any before did at once. Only the block with the longest leap is looked at
@@ -356,7 +372,14 @@ mod tests {
         };
         let blocks = times.iter().map(block).collect();
         let ready = Ready { blocks, ..Ready::default() };
-        DecodedChunk { partition, ready, ingested_ns: 0, ingested_micros: 0, left_out: LeftOut::default() }
+        DecodedChunk {
+            partition,
+            ready,
+            ingested_ns: 0,
+            ingested_micros: 0,
+            watermark: None,
+            left_out: LeftOut::default(),
+        }
     }
 
     #[test]

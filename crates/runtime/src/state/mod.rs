@@ -193,6 +193,10 @@ pub(crate) struct SinkState {
     pub closed: bool,
     /// Rows were written since the last flush.
     pub unflushed: bool,
+    /// See [`crate::output::sink::Sink::follows_time`].
+    pub follows_time: bool,
+    /// How far time has come, where it follows that and has not been told.
+    pub untold: Option<Micros>,
     /// It is flushed then, also where none were.
     pub flush_ns: Option<u64>,
     /// All of its rows have been written, and it has not ended because [`State::holds_ends`].
@@ -339,7 +343,7 @@ impl State {
             match chunk {
                 Ok(mut chunk) => {
                     let node = &mut self.sources[source];
-                    node.sequencer.stamp(&mut chunk);
+                    let has_told_time = node.sequencer.stamp(&mut chunk);
                     node.rows += chunk.left_out.merged_count;
                     node.left_out.add(chunk.left_out);
                     node.chunk_bytes = Some(chunk.ready.blocks.iter().map(Block::memory_bytes).sum());
@@ -348,6 +352,10 @@ impl State {
                         node.bytes += block.bytes() as u64;
                     }
                     self.deliver(StreamRef::Source(source), &mut chunk.ready.blocks);
+                    if has_told_time {
+                        let watermark = self.sources[source].sequencer.watermark();
+                        self.punctuate(source, watermark, chunk.ingested_ns);
+                    }
                     let emptied = &mut self.sources[source].emptied;
                     if emptied.len() < EMPTIED_MAX {
                         emptied.push(chunk.ready);
@@ -530,6 +538,8 @@ impl SinkState {
             open_inputs: node.inputs.len(),
             closed: node.arrangement.rows_max == Some(0),
             unflushed: false,
+            follows_time: node.sink.follows_time(),
+            untold: None,
             flush_ns: None,
             at_end: false,
             ended: false,

@@ -115,6 +115,12 @@ impl State {
             let stamp = Stamp { watermark, is_idle, is_marker: marker.is_some(), ..results.next_stamp() };
             self.deliver_punctuation(stream, Stamp { ingested_ns, event_time, ..stamp });
         }
+        for &sink in &consumers.sinks {
+            let node = &mut self.sinks[sink];
+            if node.follows_time {
+                (node.untold, node.unflushed) = (Some(watermark), true);
+            }
+        }
         if let Some(origin) = marker {
             self.mark_sinks(stream, origin);
         }

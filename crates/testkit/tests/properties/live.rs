@@ -118,7 +118,7 @@ const AGGREGATIONS: &[Kind] = &[
     ),
 ];
 
-/// Joins by windows, which run once for all queries that have them, whatever columns and rows these select: six of them are the same one.
+/// Joins by windows, which run once for all queries that have them, whatever columns and rows these select, and whatever comes behind them: ten of them are the same one.
 const JOINS: &[Kind] = &[
     windows_of(
         "SELECT l.window_start, l.f, r.f FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS l
@@ -160,6 +160,43 @@ const JOINS: &[Kind] = &[
         "SELECT l.window_start, r.s FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS l
          JOIN TABLE(TUMBLE(TABLE u, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS r
          ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end WHERE r.i < 2 AND l.k > 0 AND l.f < r.f",
+        &[0, 1],
+    ),
+    windows_of(
+        "SELECT window_start, k, COUNT(*), MAX(f) FROM (
+             SELECT l.window_start, l.window_end, l.k, r.f FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS l
+             JOIN TABLE(TUMBLE(TABLE u, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS r
+             ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end WHERE l.f < r.f)
+         GROUP BY window_start, window_end, k",
+        &[0, 1],
+    ),
+    windows_of(
+        "SELECT window_start, k, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n DESC, k) AS place FROM (
+             SELECT l.window_start, l.window_end, l.k, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS l
+             JOIN TABLE(TUMBLE(TABLE u, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS r
+             ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end
+             GROUP BY l.window_start, l.window_end, l.k)) WHERE place = 1",
+        &[0, 1],
+    ),
+    windows_of(
+        "SELECT window_start, COUNT(*), SUM(f) FROM TABLE(HOP((
+             SELECT l.window_time AS at, l.f FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS l
+             JOIN TABLE(TUMBLE(TABLE u, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS r
+             ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end), DESCRIPTOR(at), INTERVAL '0.040' SECOND, INTERVAL '0.120' SECOND))
+         GROUP BY window_start, window_end",
+        &[0, 1],
+    ),
+    windows_of(
+        "SELECT window_start, COUNT(*) FROM (
+             SELECT l.window_start, l.window_end, l.k FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS l
+             JOIN TABLE(TUMBLE(TABLE u, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS r
+             ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end WHERE r.i > 0 OR l.i > 0)
+         GROUP BY window_start, window_end UNION ALL
+         SELECT window_start, SUM(k) FROM (
+             SELECT l.window_start, l.window_end, l.k FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS l
+             JOIN TABLE(TUMBLE(TABLE u, DESCRIPTOR(ts), INTERVAL '0.040' SECOND)) AS r
+             ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end)
+         GROUP BY window_start, window_end",
         &[0, 1],
     ),
     windows_of(
