@@ -15,6 +15,9 @@ use crate::memory::budget::ChargedRows;
 use crate::source::SourceError;
 use crate::sync::Mutex;
 
+/// Chunks that are read as one at most.
+const CHUNKS_TOGETHER_MAX: usize = 8;
+
 /// Queries for which the rows of each chunk are added up together. A chunk is added up as the group wants it when the chunk is read.
 pub struct Group(Mutex<Arc<Summarizer>>);
 
@@ -87,6 +90,12 @@ impl Queues {
         let predicates = summarizer.predicates.iter().flatten().count();
         let slice = summarizer.grid.stride().unwrap_or(0);
         GroupState { number, members, predicates, values: summarizer.values.len(), slice }
+    }
+
+    /// How many chunks are read as one, where as many are there: partial results of more rows are hardly more, and each member of a group goes through all of them.
+    pub(super) fn chunks_together(&self) -> usize {
+        let members = self.subscribers.iter().flatten().filter(|queue| queue.group.is_some()).count();
+        members.clamp(1, CHUNKS_TOGETHER_MAX)
     }
 
     /// What the groups of the subscribers want of a chunk that is read now.

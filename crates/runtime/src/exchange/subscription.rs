@@ -13,7 +13,7 @@ use pelton_data::time::WATERMARK_MIN;
 use super::chunk::{Projection, SharedChunk};
 use super::group::Member;
 use super::{CHUNKS_WAITING_MAX, Input, Seen, Shared};
-use crate::source::{Chunk, Position, Read, Ready, Rows, Source, SourceError, read_as_chunk};
+use crate::source::{Chunk, Decoded, LeftOut, Position, Read, Ready, Rows, Source, SourceError, read_as_chunk};
 use crate::sync::atomic::Ordering;
 
 /// How long a subscriber waits at most while another one reads. That one wakes it where it has read something.
@@ -195,7 +195,14 @@ impl Subscription {
     /// Reads the source for all.
     fn read_source(&self, input: &mut Input, partition: usize, ready: &mut Ready) -> Result<Option<Read>, SourceError> {
         let shared = &*self.shared;
-        let read = input.source.read_ready(partition, ready);
+        let chunks_max = shared.queues().chunks_together();
+        let (read, behind) = match input.source.read_ready(partition, ready) {
+            Ok(Some(Read::Chunk(first))) if chunks_max > 1 => {
+                let (chunk, behind) = read_together(&mut *input.source, partition, first, chunks_max);
+                (Ok(Some(Read::Chunk(chunk))), behind)
+            }
+            read => (read, None),
+        };
         let (partitions, watermark) = (input.source.partitions(), input.source.watermark(partition));
         self.watermark.set(watermark);
         let mut queues = shared.queues();
@@ -206,6 +213,11 @@ impl Subscription {
         match read {
             Ok(Some(Read::Chunk(chunk))) => {
                 let chunk = self.publish(&mut queues, partition, &input.columns, (chunk, watermark));
+                match behind {
+                    Some(Ok(Read::End)) => queues.ended[partition] = true,
+                    Some(Err(error)) => queues.failure = Some(error),
+                    _ => {}
+                }
                 Ok(Some(self.rows_of(vec![chunk])))
             }
             Ok(None) if self.member.is_some() => {
@@ -263,6 +275,41 @@ impl Subscription {
         self.shared.wake_waiting(queues);
         chunk
     }
+}
+
+/// Reads the chunks behind the first one that are there, up to so many in all. Returns all as one, and what was found behind them in the place of a chunk.
+fn read_together(
+    source: &mut dyn Source,
+    partition: usize,
+    first: Chunk,
+    chunks_max: usize,
+) -> (Chunk, Option<Result<Read, SourceError>>) {
+    let mut chunks = vec![first];
+    while chunks.len() < chunks_max {
+        match source.read(partition) {
+            Ok(Read::Chunk(chunk)) => chunks.push(chunk),
+            behind => return (one_of(chunks), Some(behind)),
+        }
+    }
+    (one_of(chunks), None)
+}
+
+/// The rows of chunks that follow each other, as those of one.
+fn one_of(mut chunks: Vec<Chunk>) -> Chunk {
+    if chunks.len() == 1 {
+        return chunks.remove(0);
+    }
+    Box::new(move || {
+        let mut all = Decoded { rows: Rows::Batches(Vec::new()), left_out: LeftOut::default(), provenance: None };
+        let mut batches = Vec::new();
+        for chunk in chunks {
+            let Decoded { rows, left_out, .. } = chunk()?;
+            batches.extend(rows.into_batches());
+            all.left_out.add(left_out);
+        }
+        all.rows = Rows::Batches(batches);
+        Ok(all)
+    })
 }
 
 /// Takes the first chunk that waits, and those behind it that are decoded as it is: many small tasks cost more than one.
