@@ -64,6 +64,8 @@ pub enum Kind {
     Queries,
     /// `live`: how long it takes to add a query to running ones, and what many of them take.
     Live,
+    /// `ad-hoc`: how fast rows pass while queries come and go.
+    AdHoc,
     /// `modes`: queries at rising rates, with threads or the engine's policy, and with queues or blocks, all cases as points of a picture.
     Modes,
     /// `course`: rows a second of a replayed stream part by part, all cases as lines of one picture.
@@ -71,7 +73,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const NAMES: [(&'static str, Kind); 12] = [
+    const NAMES: [(&'static str, Kind); 13] = [
         ("stream", Kind::Stream),
         ("files", Kind::Files),
         ("start", Kind::Start),
@@ -82,6 +84,7 @@ impl Kind {
         ("state", Kind::State),
         ("queries", Kind::Queries),
         ("live", Kind::Live),
+        ("ad-hoc", Kind::AdHoc),
         ("modes", Kind::Modes),
         ("course", Kind::Course),
     ];
@@ -555,7 +558,7 @@ SELECT ${keys} FROM t
         assert_eq!(problem("name n\n", ""), "line 8: there is no line 'name …'");
         assert_eq!(
             problem("reads t", "kind loop\nreads t"),
-            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, latency, idle, state, queries, live, modes, course, not 'loop'"
+            "line 4: a benchmark's kind is one of stream, files, start, resident, pause, latency, idle, state, queries, live, ad-hoc, modes, course, not 'loop'"
         );
         assert_eq!(problem("rows=10", "rows"), "line 6: 'rows' is no NAME=VALUE");
         assert_eq!(

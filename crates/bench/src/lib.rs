@@ -31,6 +31,8 @@ pub mod latency;
 
 mod live;
 
+mod ad_hoc;
+
 pub mod idle;
 
 pub mod state;
@@ -150,6 +152,7 @@ fn measure_case(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Re
         Kind::State => state::measure(benchmark, case, arguments),
         Kind::Queries => queries::measure(benchmark, case, arguments),
         Kind::Live => live::measure(benchmark, case, arguments),
+        Kind::AdHoc => ad_hoc::measure(benchmark, case, arguments),
         Kind::Modes => modes::measure(benchmark, arguments),
         Kind::Course => course::measure(benchmark, arguments),
     }

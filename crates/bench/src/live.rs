@@ -26,7 +26,8 @@ const CHANGES_PER_SECOND: f64 = 50.0;
 /// Whether a case has been measured.
 static HAS_MEASURED: AtomicBool = AtomicBool::new(false);
 
-/// How long it takes from the text of a query until it is attached and until it has left, the memory of a query, and how long the choice of a task takes.
+/// How long it takes from the text of a query until it is attached and until it has left, how much memory the process has grown by meanwhile, the memory of a query, and how long the choice of
+/// a task takes. `--seconds 200` adds and removes ten thousand queries.
 pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments) -> Result<Vec<Figure>, BenchError> {
     let statements = benchmark.statements(case, arguments.seconds, "");
     let session = Session::new();
@@ -38,16 +39,11 @@ pub(super) fn measure(benchmark: &Benchmark, case: &Case, arguments: &Arguments)
     let queries = Queries { session, text: &statements.query, case };
     let measured = if is_paced(case) { queries.changes(arguments)? } else { queries.deciding(arguments)? };
     drop(silent);
-    let figure = |Measured { what, unit, samples, goal }| {
-        let (bench, case, workers) = (benchmark.name.clone(), case.name.clone(), arguments.workers);
-        let (what, unit) = (String::from(what), String::from(unit));
-        Figure::Amount(Amount { bench, case, what, workers, unit, samples, goal })
-    };
-    Ok(measured.into_iter().map(figure).collect())
+    Ok(measured.into_iter().map(|measured| measured.figure(benchmark, case, arguments.workers)).collect())
 }
 
 /// A figure of a case.
-struct Measured {
+pub(super) struct Measured {
     what: &'static str,
     unit: &'static str,
     samples: Samples,
@@ -55,16 +51,27 @@ struct Measured {
 }
 
 impl Measured {
-    fn of(what: &'static str, unit: &'static str, samples: Samples) -> Measured {
+    pub fn of(what: &'static str, unit: &'static str, samples: Samples) -> Measured {
         Measured { what, unit, samples, goal: None }
     }
 
-    fn one(what: &'static str, unit: &'static str, amount: f64) -> Measured {
+    pub fn one(what: &'static str, unit: &'static str, amount: f64) -> Measured {
         Measured::of(what, unit, Samples(vec![amount]))
     }
 
     fn at_most(self, most: f64) -> Measured {
         Measured { goal: Some(Goal::AtMost(most)), ..self }
+    }
+
+    pub fn at_least(self, least: f64) -> Measured {
+        Measured { goal: Some(Goal::AtLeast(least)), ..self }
+    }
+
+    pub fn figure(self, benchmark: &Benchmark, case: &Case, workers: usize) -> Figure {
+        let Measured { what, unit, samples, goal } = self;
+        let (bench, case) = (benchmark.name.clone(), case.name.clone());
+        let (what, unit) = (String::from(what), String::from(unit));
+        Figure::Amount(Amount { bench, case, what, workers, unit, samples, goal })
     }
 }
 
@@ -103,7 +110,7 @@ impl Queries<'_> {
         let (running, running_bytes) = self.start_running()?;
         let (mut added_ms, mut removed_ms) = (Samples::default(), Samples::default());
         let changes = (arguments.seconds * CHANGES_PER_SECOND).ceil() as usize;
-        let decided = Decided::by(&running);
+        let (decided, mut resident_before) = (Decided::by(&running), None);
         for number in running.len()..running.len() + changes {
             let text = numbered(self.text, number);
             let began = Instant::now();
@@ -114,7 +121,13 @@ impl Queries<'_> {
             query.control().abort();
             query.wait()?;
             removed_ms.0.push(began.elapsed().as_secs_f64() * 1e3);
+            // The first ones fill pools that later ones use again.
+            if number == running.len() + changes / 10 {
+                resident_before = resident_bytes(std::process::id());
+            }
         }
+        let resident = resident_bytes(std::process::id());
+        let grown = resident.zip(resident_before).map(|(after, before)| (after - before) / 1e6);
         let decision_ns = Decided::by(&running).ns_since(&decided);
         let p99 = |samples: &Samples| samples.quantile(0.99);
         let mut measured = vec![
@@ -123,6 +136,7 @@ impl Queries<'_> {
             Measured::one("removed p99", "ms", p99(&removed_ms)),
             Measured::of("removed", "ms", removed_ms).at_most(1.0),
         ];
+        measured.extend(grown.map(|grown| Measured::one("memory grown", "MB", grown)));
         if is_first && !idle.is_empty() {
             measured.push(Measured::one("an idle query", "kB", idle_bytes / 1e3).at_most(100.0));
             measured.push(Measured::one("its state", "kB", accounted_bytes / idle.len() as f64 / 1e3));
@@ -155,7 +169,7 @@ impl Queries<'_> {
         Ok(vec![
             Measured::one("rows alone", "M/s", alone / 1e6),
             Measured::one("rows beside idle", "M/s", beside / 1e6),
-            Measured { goal: Some(Goal::AtLeast(0.97)), ..ratio },
+            ratio.at_least(0.97),
             Measured::one("decision alone", "ns", decision_alone_ns),
             Measured::one("a decision", "ns", decision_ns),
         ])
