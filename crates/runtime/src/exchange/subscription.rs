@@ -278,7 +278,7 @@ impl Subscription {
 }
 
 /// Reads the chunks behind the first one that are there, up to so many in all. Returns all as one, and what was found behind them in the place of a chunk.
-fn read_together(
+pub(super) fn read_together(
     source: &mut dyn Source,
     partition: usize,
     first: Chunk,

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{AsArray, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
+use super::subscription::read_together;
 use super::*;
 use crate::source::{Decoded, Position, Read, Ready};
 use crate::testing::{Fed, FedSource, fed};
@@ -219,4 +220,45 @@ fn a_source_gets_more_columns_where_it_is() {
     assert_eq!(exchange.widen(&[2], |_| Err("it has it already")), Ok(()));
     assert_eq!(exchange.widen(&[0], |_| Err("is gone")), Err("is gone"));
     assert_eq!(read(&mut *one, 0), Ok(vec![vec![21]]));
+}
+
+/// What is read of it, in turn.
+struct Scripted(VecDeque<Result<Read, SourceError>>);
+
+impl Source for Scripted {
+    fn partitions(&self) -> usize {
+        1
+    }
+
+    fn read(&mut self, _partition: usize) -> Result<Read, SourceError> {
+        self.0.pop_front().expect("no more is read than there is")
+    }
+}
+
+fn failure(problem: &str) -> SourceError {
+    SourceError::Input { place: "here".to_owned(), problem: problem.to_owned() }
+}
+
+#[test]
+fn chunks_are_read_as_one_until_there_are_none_or_enough() {
+    let chunk = |value: i64| -> Chunk {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![value]));
+        let rows = RecordBatch::try_from_iter([("v", column)]).unwrap();
+        Box::new(move || Ok(Decoded::batch(rows)))
+    };
+    let values_of = |chunk: Chunk| {
+        let batches = chunk()?.rows.into_batches();
+        Ok::<_, SourceError>(batches.iter().flat_map(values).collect::<Vec<_>>())
+    };
+    let next = |value| Ok(Read::Chunk(chunk(value)));
+    let mut source = Scripted(VecDeque::from([next(2), next(3), next(4), Ok(Read::End), Err(failure("read"))]));
+    let (all, behind) = read_together(&mut source, 0, chunk(1), 3);
+    assert!(values_of(all) == Ok(vec![1, 2, 3]) && behind.is_none());
+    let (all, behind) = read_together(&mut source, 0, chunk(5), 2);
+    assert!(values_of(all) == Ok(vec![5, 4]) && behind.is_none());
+    let (all, behind) = read_together(&mut source, 0, chunk(6), 3);
+    assert!(values_of(all) == Ok(vec![6]) && matches!(behind, Some(Ok(Read::End))));
+    let failing: Chunk = Box::new(|| Err(failure("decoded")));
+    let (all, behind) = read_together(&mut source, 0, failing, 3);
+    assert!(values_of(all) == Err(failure("decoded")) && matches!(behind, Some(Err(_))));
 }

@@ -413,6 +413,26 @@ mod tests {
     }
 
     #[test]
+    fn a_source_that_tells_how_far_time_has_come_moves_it_behind_its_rows_and_without_any() {
+        let column = chunk(0, &[0]).ready.blocks[0].time_column().unwrap();
+        let time = SourceTime::Event { column, delay: Micros::MAX, ahead_max: None };
+        let mut sequencer: Sequencer<()> = Sequencer::new(time, 1, None);
+        let mut stamp = |times: &[i64], watermark: Option<Micros>| {
+            sequencer.hand_out(0);
+            let mut chunk = DecodedChunk { watermark, ..chunk(0, times) };
+            let has_told = sequencer.stamp(&mut chunk);
+            let stamps = chunk.ready.blocks.iter().map(|block| block.stamp);
+            let before = stamps.map(|stamp| (stamp.watermark_before, stamp.watermark)).collect::<Vec<_>>();
+            (before, has_told, sequencer.watermark())
+        };
+        let none = (WATERMARK_MIN, WATERMARK_MIN);
+        assert_eq!(stamp(&[10, 20], None), (vec![none, none], false, WATERMARK_MIN), "rows do not move it");
+        assert_eq!(stamp(&[15], Some(30)), (vec![none], true, 30), "a row is judged by what was told before");
+        assert_eq!(stamp(&[], Some(40)), (vec![], true, 40));
+        assert_eq!(stamp(&[35], Some(40)), (vec![(40, 40)], false, 40));
+    }
+
+    #[test]
     fn a_partition_that_has_ended_holds_time_back_until_its_last_chunk() {
         let column = chunk(0, &[0]).ready.blocks[0].time_column().unwrap();
         let mut sequencer: Sequencer<()> =
