@@ -10,6 +10,7 @@ use pelton::{Progress, Query, Session};
 
 use super::file::{Benchmark, Case};
 use super::live::Measured;
+use super::measure::start_in;
 use super::plot::Picture;
 use super::queries::numbered;
 use super::report::{Figure, Samples};
@@ -64,11 +65,7 @@ impl Queries<'_> {
     fn start<'a>(benchmark: &Benchmark, case: &'a Case, arguments: &Arguments) -> Result<Queries<'a>, BenchError> {
         let statements = benchmark.statements(case, arguments.seconds, "");
         let session = Session::new();
-        session.set("pelton.workers", &arguments.workers.to_string())?;
-        for statement in session.prepare(&statements.setup)? {
-            session.execute(&statement)?;
-        }
-        let first = session.sql(&numbered(&statements.query, 0))?;
+        let first = start_in(&session, &statements.setup, &numbered(&statements.query, 0), arguments.workers)?;
         let (text, counts_results) = (statements.query, benchmark.counts_results);
         Ok(Queries { session, text, counts_results, case, first, others: VecDeque::new(), started: 1 })
     }

@@ -68,7 +68,7 @@ impl KnownRun {
         KnownRun { waker: run.waker.clone(), run: run.clone(), quiet_at: None }
     }
 
-    /// Whether nothing has happened for an epoch, and nothing is to be done before something does.
+    /// Whether nothing has happened for an epoch, and nothing is to be done for long unless something does.
     fn falls_dormant(&mut self, now_ns: u64) -> bool {
         let quiet_at = self.waker.quiet_at(now_ns);
         let was_quiet = std::mem::replace(&mut self.quiet_at, quiet_at);

@@ -3,20 +3,28 @@
 use super::*;
 use loom::sync::atomic::{AtomicBool, AtomicI64};
 
+/// Looks at what there is to do in the run, tells all where that is nothing, and wakes another worker where there is more than one takes.
+fn finds_work(rest: &Rest, waker: &Waker, looking: &Mutex<()>, work: &AtomicBool) -> bool {
+    let seen = waker.seen();
+    let guard = looking.lock().unwrap();
+    let has_work = work.load(Ordering::SeqCst);
+    if has_work {
+        drop(guard);
+        rest.wake();
+    } else {
+        waker.found(seen, Rank::NONE, u64::MAX);
+    }
+    has_work
+}
+
 /// Looks for work in one run as a worker of a pool does. A lost wake-up would sleep for ever here, which loom reports as a deadlock.
 fn work_until_done(rest: &Rest, waker: &Waker, looking: &Mutex<()>, work: &AtomicBool) {
     loop {
         let seen = rest.seen();
         if waker.known(0).is_none() {
-            let seen = waker.seen();
-            let guard = looking.lock().unwrap();
-            if work.load(Ordering::SeqCst) {
-                drop(guard);
-                // There is more than it takes.
-                rest.wake();
+            if finds_work(rest, waker, looking, work) {
                 return;
             }
-            waker.found(seen, Rank::NONE, u64::MAX);
             continue;
         }
         rest.sleep(seen, 0, u64::MAX);
@@ -67,15 +75,8 @@ fn work_beside_dormant(rest: &Rest, waker: &Waker, looking: &Mutex<()>, work: &A
             rest.sleep(seen, 0, u64::MAX);
             continue;
         }
-        if waker.known(0).is_none() {
-            let seen = waker.seen();
-            let guard = looking.lock().unwrap();
-            if work.load(Ordering::SeqCst) {
-                drop(guard);
-                rest.wake();
-                return;
-            }
-            waker.found(seen, Rank::NONE, u64::MAX);
+        if waker.known(0).is_none() && finds_work(rest, waker, looking, work) {
+            return;
         }
         is_awake = !waker.falls_dormant(0);
     }
